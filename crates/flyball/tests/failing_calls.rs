@@ -70,7 +70,7 @@ fn whichever_call_fails_nothing_is_left_and_no_trial_is_torn() {
     if !is_root() || Command::new("strace").arg("-V").output().is_err() {
         return testing::skip("needs root, and strace to fail system calls");
     }
-    let extent = Extent::of(24, 400);
+    let extent = Extent::of(16, 400);
     let place = Place::new();
     let study = place.study("calls", STUDY);
     let before = fs::read_to_string(SYSCTL).unwrap();

@@ -128,7 +128,7 @@ fn killed_at_any_moment_and_again_while_it_recovers_it_leaves_nothing_and_loses_
         eprintln!("skipped: needs root and loop devices");
         return;
     }
-    let extent = Extent::of(40, 160);
+    let extent = Extent::of(24, 160);
     let (_alone, mut place) = (alone(), Place::new());
     // In memory where there is such a place: each start syncs its ledger and its trials dozens of times.
     if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {

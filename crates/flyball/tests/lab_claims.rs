@@ -673,6 +673,9 @@ mkdir -p /run/work /run/studies
 
 #[test]
 fn no_verb_overwrites_a_disk_that_is_in_use_or_holds_something() {
+    if !lab::is_half_in_turn(0) {
+        return;
+    }
     let tools = [
         "mdadm",
         "cryptsetup",

@@ -34,7 +34,7 @@ fn place() -> Option<Place> {
 
 /// How many tests boot machines, and how many of them a run has.
 const BOOTING: u64 = 9;
-const PART: u64 = 5;
+const PART: u64 = 3;
 
 /// The same for a test that boots machines, in its turn.
 fn place_in_turn(number: u64) -> Option<Place> {

@@ -11,11 +11,6 @@ use crate::support::{Place, lab};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Whether a test has its turn: a run has two of these four, beside those that share a machine.
-fn is_chosen(test: u64) -> bool {
-    testing::is_in_turn(test, 2, 4)
-}
-
 const EVERY_STACK: &str = include_str!("studies/every-stack.toml");
 
 /// Memory as disks, through both modules that make such.
@@ -106,6 +101,9 @@ fn said(place: &Place, kernel: &str, script: &str) -> String {
 
 #[test]
 fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
+    if !lab::is_half_in_turn(1) {
+        return;
+    }
     let place = Place::new();
     let tools = [
         "mdadm",
@@ -194,6 +192,9 @@ done
 
 #[test]
 fn a_claimed_disk_below_integrity_is_flyballs_own_also_when_it_is_killed() {
+    if !lab::is_half_in_turn(1) {
+        return;
+    }
     let place = Place::new();
     let tools = ["integritysetup", "dmsetup", "wipefs", "blkdiscard"];
     for kernel in lab::kernels() {
@@ -257,7 +258,7 @@ cat /sys/block/md*/md/safe_mode_delay >> /run/stripes
 
 #[test]
 fn a_trial_begins_with_the_stripe_cache_that_its_array_was_built_with() {
-    if !is_chosen(0) {
+    if !lab::is_half_in_turn(0) {
         return;
     }
     let place = Place::new();
@@ -323,7 +324,7 @@ size = "32MiB"
 
 #[test]
 fn the_labs_disks_are_taken_as_each_cell_wants_them() {
-    if !is_chosen(1) {
+    if !lab::is_half_in_turn(0) {
         return;
     }
     let place = Place::new();
@@ -346,7 +347,7 @@ fn the_labs_disks_are_taken_as_each_cell_wants_them() {
 
 #[test]
 fn an_array_is_synchronised_beside_each_trial() {
-    if !is_chosen(2) {
+    if !lab::is_half_in_turn(1) {
         return;
     }
     let place = Place::new();
@@ -397,7 +398,7 @@ retries = 0
 
 #[test]
 fn bonnie_runs_in_a_guest() {
-    if !is_chosen(3) {
+    if !lab::is_half_in_turn(0) {
         return;
     }
     let place = Place::new();

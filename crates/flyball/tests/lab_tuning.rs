@@ -3,7 +3,7 @@
 //! real, and so are its governors and layers of storage; a CPU with P-states is paced while something is
 //! measured.
 //!
-//! Each takes four minutes of a quiet host, and one of them has its turn in a run.
+//! Each takes four minutes of a quiet host.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -80,9 +80,6 @@ struct Planted {
     /// How the best prediction ends; `None` for what no replay knows.
     predicted: Option<&'static str>,
 }
-
-/// How many machines there are.
-const MACHINES: u64 = 3;
 
 /// By how many percent of its time the CPU may be late: the gain that is looked for is larger.
 const MOST_LATE: f64 = 10.0;
@@ -166,7 +163,7 @@ const LAPTOP: &[&str] = &["--pstates", "laptop-5"];
 
 #[test]
 fn a_governor_that_never_sees_its_threshold_is_explained_predicted_and_its_remedy_proved() {
-    if !testing::is_in_turn(0, 1, MACHINES) {
+    if !lab::is_paced_in_turn(0) {
         return;
     }
     let settings = "cpufreq=/sys/devices/system/cpu/cpufreq
@@ -185,7 +182,7 @@ fn a_governor_that_never_sees_its_threshold_is_explained_predicted_and_its_remed
 
 #[test]
 fn a_limit_of_the_frequency_is_explained_predicted_and_its_remedy_proved() {
-    if !testing::is_in_turn(1, 1, MACHINES) {
+    if !lab::is_paced_in_turn(4) {
         return;
     }
     let settings = "cpufreq=/sys/devices/system/cpu/cpufreq
@@ -203,7 +200,7 @@ fn a_limit_of_the_frequency_is_explained_predicted_and_its_remedy_proved() {
 
 #[test]
 fn a_preference_for_saving_energy_is_explained_and_its_remedy_proved() {
-    if !testing::is_in_turn(2, 1, MACHINES) {
+    if !lab::is_paced_in_turn(8) {
         return;
     }
     let settings = "policy=/sys/devices/system/cpu/cpufreq/policy0
