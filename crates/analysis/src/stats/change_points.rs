@@ -542,12 +542,13 @@ mod tests {
     fn what_the_document_says_to_be_visible_follows_from_the_noise_of_the_search() {
         let document = include_str!("../../../../docs/HISTORY.md");
         let mut search = Search::new(0.95);
-        for n in [4, 6, 8, 10, 20, 30] {
+        let row = |n: usize| {
             let needed = bound(&search.noise(n).splits, OF_SPLITS * 0.05) + POWER;
             let [middle, end] = [n / 2, n - 2].map(|before| needed * scale(before, n - before));
-            let row = format!("| {n} | {middle:.1} | {end:.1} |");
-            assert!(document.contains(&row), "{row}");
-        }
+            format!("| {n} | {middle:.1} | {end:.1} |\n")
+        };
+        let rows: String = [4, 6, 8, 10, 20, 30].into_iter().map(row).collect();
+        assert!(document.contains(&rows), "\n{rows}");
     }
 
     #[test]
