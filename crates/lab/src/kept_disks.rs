@@ -36,7 +36,7 @@ struct Mark {
 #[derive(Debug)]
 pub struct KeptDisks {
     folder: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl KeptDisks {
@@ -59,12 +59,20 @@ impl KeptDisks {
             Err(TryLockError::Error(e)) => return Err(Error::file("lock", &mark, e)),
         }
         check_mark(&lock, &mark)?;
-        Ok(Self { folder: folder.to_owned(), _lock: lock })
+        Ok(Self { folder: folder.to_owned(), lock })
     }
 
     /// Where a disk of this name is.
     pub fn file(&self, disk: &str) -> PathBuf {
         self.folder.join(format!("{disk}.img"))
+    }
+}
+
+impl Drop for KeptDisks {
+    /// Closing the file is not enough: a child that another thread has just forked has it open until it
+    /// begins its own program.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
     }
 }
 
