@@ -3,9 +3,12 @@
 use super::{files, load, pacer, timers, trials};
 use crate::error::{Doing, Error, Result};
 use lab::guest::{BEAT, PORT, Reply, Request, SHELL, Stream, VERSION, receive, send};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{PipeReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -167,23 +170,50 @@ fn exec(port: &mut File, argv: &[String], columns: Option<usize>) -> Result<()> 
         }
     };
     let (mut out, mut error) = (child.stdout.take(), child.stderr.take());
+    let (is_over, end) = std::io::pipe().doing(|| "make a pipe".into())?;
     let shared = Mutex::new(port);
     let status = beating_on(&shared, || {
         std::thread::scope(|scope| {
-            scope.spawn(|| pass_on(out.as_mut(), Stream::Out, &shared));
-            scope.spawn(|| pass_on(error.as_mut(), Stream::Error, &shared));
-        });
-        child.wait().doing(|| "wait for the command".into())
+            scope.spawn(|| pass_on(out.as_mut(), Stream::Out, &shared, &is_over));
+            scope.spawn(|| pass_on(error.as_mut(), Stream::Error, &shared, &is_over));
+            let status = child.wait().doing(|| "wait for the command".into());
+            drop(end);
+            status
+        })
     })?;
     let port = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     reply(port, &Reply::Exited { code: code_of(status) }, &[])
 }
 
-/// A host that takes no more is noticed by whoever sends next.
-fn pass_on(from: Option<&mut impl Read>, stream: Stream, port: &Mutex<&mut File>) {
+/// For so long is passed on what others go on to write after the command has ended.
+const AFTER_THE_END: Duration = Duration::from_secs(1);
+
+/// Passes on what a command writes, until that is closed, or the command has ended and nothing more is there:
+/// what it leaves running in the background has its output open for as long as it runs. The other end of
+/// `is_over` is closed where the command has ended. A host that takes no more is noticed by whoever sends
+/// next.
+fn pass_on(
+    from: Option<&mut (impl Read + AsFd)>,
+    stream: Stream,
+    port: &Mutex<&mut File>,
+    is_over: &PipeReader,
+) {
     let Some(from) = from else { return };
     let mut buffer = vec![0; files::PIECE];
-    while let Ok(count @ 1..) = from.read(&mut buffer) {
+    let mut end: Option<Instant> = None;
+    while end.is_none_or(|end| end.elapsed() < AFTER_THE_END) {
+        let mut both = [PollFd::new(&*from, PollFlags::IN), PollFd::new(is_over, PollFlags::IN)];
+        match poll(&mut both, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(_) => return,
+        }
+        let [has_more, has_ended] = both.map(|one| !one.revents().is_empty());
+        if has_ended && !has_more {
+            return;
+        }
+        end = end.or_else(|| has_ended.then(Instant::now));
+        let Ok(count @ 1..) = from.read(&mut buffer) else { return };
         let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = send(&mut **port, &Reply::Output { stream }, &buffer[..count]);
     }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use workloads::{Needs, Program};
 
 /// The version of what this file makes; a new one makes new images.
-const RECIPE: u32 = 4;
+const RECIPE: u32 = 5;
 
 /// Where the guest has this program.
 pub const PROGRAM: &str = "/usr/bin/flyball";
@@ -250,13 +250,20 @@ fn drop_oldest(cache: &Path) {
 /// Files of this host that the guest gets, by their path there.
 struct Contents {
     files: BTreeMap<PathBuf, PathBuf>,
+    /// Those of them whose libraries it gets too.
+    programs: BTreeSet<PathBuf>,
     links: BTreeMap<PathBuf, PathBuf>,
     missing: Vec<String>,
 }
 
 impl Contents {
     fn gather(program: &Path, flavour: Flavour) -> Result<Self> {
-        let mut all = Self { files: BTreeMap::new(), links: BTreeMap::new(), missing: Vec::new() };
+        let mut all = Self {
+            files: BTreeMap::new(),
+            programs: BTreeSet::new(),
+            links: BTreeMap::new(),
+            missing: Vec::new(),
+        };
         all.add(program, Path::new(PROGRAM))?;
         for tool in &NEEDED {
             let found = programs::find(tool.program).ok_or_else(|| Error::MissingProgram {
@@ -280,6 +287,10 @@ impl Contents {
         for name in ["modprobe", "insmod", "lsmod", "rmmod", "modinfo", "depmod"] {
             all.links.insert(Path::new("/usr/sbin").join(name), "/usr/bin/kmod".into());
         }
+        // Asked for all at once: each question starts a shell and a loader.
+        for library in libraries(&all.programs)? {
+            all.files.insert(merged(&library), library);
+        }
         Ok(all)
     }
 
@@ -290,12 +301,10 @@ impl Contents {
         Ok(())
     }
 
-    /// Adds a program and the libraries that it is linked with.
+    /// Adds a program, which gets the libraries that it is linked with.
     fn add(&mut self, file: &Path, at: &Path) -> Result<()> {
         let real = fs::canonicalize(file).map_err(|e| Error::file("find", file, e))?;
-        for library in libraries(&real)? {
-            self.files.insert(merged(&library), library);
-        }
+        self.programs.insert(real.clone());
         self.files.insert(at.to_owned(), real);
         Ok(())
     }
@@ -322,15 +331,16 @@ fn merged(path: &Path) -> PathBuf {
     }
 }
 
-/// The libraries of a program, its loader among them; none where it is static.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let output = programs::run("ldd", "libc-bin", &[&program.display().to_string()], None)?;
-    let Ok(text) = programs::check("list a program's libraries", output) else { return Ok(Vec::new()) };
-    let path = |line: &str| {
-        let words = line.split_whitespace();
-        words.map(PathBuf::from).find(|word| word.is_absolute())
-    };
-    Ok(text.lines().filter_map(path).collect())
+/// The libraries of programs, the loader among them. A program that is static has none.
+fn libraries<'p>(of: impl IntoIterator<Item = &'p PathBuf>) -> Result<Vec<PathBuf>> {
+    let of: Vec<String> = of.into_iter().map(|program| program.display().to_string()).collect();
+    let output = programs::run("ldd", "libc-bin", &of.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
+    // Of several each has a line of its own before its libraries, which are indented. It ends with an error
+    // where one is static.
+    let text = output.printed();
+    let path = |line: &str| line.split_whitespace().map(PathBuf::from).find(|word| word.is_absolute());
+    let indented = text.lines().filter(|line| line.starts_with(char::is_whitespace));
+    Ok(indented.filter_map(path).collect())
 }
 
 fn build(folder: &Path, kernel: &Kernel, contents: &Contents) -> Result<()> {
@@ -452,8 +462,19 @@ fn copy_modules(modules: &Modules, tree: &Path) -> Result<()> {
     let to = tree.join("usr/lib/modules").join(&modules.release);
     let of_use = modules.needs.values().filter(|(file, _)| is_of_use(file.trim_start_matches("kernel/")));
     let all: BTreeSet<&String> = of_use.flat_map(|(file, needed)| needed.iter().chain([file])).collect();
+    let mut packed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for file in all {
         copy(&modules.folder.join(file), &to.join(file))?;
+        if let Some((_, kind)) = file.rsplit_once(".ko.") {
+            packed.entry(kind).or_default().push(to.join(file).display().to_string());
+        }
+    }
+    // An emulated CPU takes as long to unpack a module as for all else that loading it takes.
+    for (kind, files) in packed {
+        let Some((program, package, options)) = unpacker(kind) else { continue };
+        let arguments = options.iter().copied().chain(files.iter().map(String::as_str));
+        let output = programs::run(program, package, &arguments.collect::<Vec<_>>(), None)?;
+        programs::check("unpack the kernel's modules", output)?;
     }
     for name in ["modules.builtin", "modules.builtin.modinfo", "modules.order"] {
         let file = modules.folder.join(name);
@@ -564,7 +585,7 @@ fn initramfs(modules: &Modules, tree: &Path, to: &Path) -> Result<()> {
     }
     let busybox = tree.join("usr/bin/busybox");
     archive.file("usr/bin/busybox", &read(&busybox)?, 0o755);
-    for library in libraries(&busybox)? {
+    for library in libraries([&busybox])? {
         let at = merged(&library);
         let at = at.strip_prefix("/").unwrap_or(&at).to_owned();
         for folder in at.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
@@ -584,15 +605,22 @@ fn initramfs(modules: &Modules, tree: &Path, to: &Path) -> Result<()> {
     fs::write(to, archive.finish()?).map_err(|e| Error::file("write", to, e))
 }
 
+/// What unpacks modules with this ending: the program, its package, and the options by which it leaves the
+/// unpacked ones in the place of the others.
+fn unpacker(kind: &str) -> Option<(&'static str, &'static str, &'static [&'static str])> {
+    match kind {
+        "xz" => Some(("xz", "xz-utils", &["-d"])),
+        "zst" => Some(("zstd", "zstd", &["-d", "-q", "--rm"])),
+        "gz" => Some(("gzip", "gzip", &["-d"])),
+        _ => None,
+    }
+}
+
 /// A module as the kernel takes it.
 fn unpacked(module: &Path) -> Result<Vec<u8>> {
     let bytes = read(module)?;
-    let (program, package) = match module.extension().and_then(|e| e.to_str()) {
-        Some("xz") => ("xz", "xz-utils"),
-        Some("zst") => ("zstd", "zstd"),
-        Some("gz") => ("gzip", "gzip"),
-        _ => return Ok(bytes),
-    };
+    let kind = module.extension().and_then(|extension| extension.to_str());
+    let Some((program, package, _)) = kind.and_then(unpacker) else { return Ok(bytes) };
     programs::check_bytes("unpack a module", programs::filter(program, package, &["-dc"], &bytes)?)
 }
 

@@ -81,6 +81,13 @@ pub(crate) fn filter(
     })
 }
 
+impl Output {
+    /// What it printed, however it ended.
+    pub(crate) fn printed(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+}
+
 /// What it printed, where it ended well.
 pub(crate) fn check(doing: &str, output: Output) -> Result<String> {
     Ok(String::from_utf8_lossy(&check_bytes(doing, output)?).into_owned())
