@@ -91,7 +91,7 @@ fn run_tests(chosen: &[&Promise], deadline: Instant) -> Result<Results, Box<dyn 
     let seed = testing::Extent::of_environment(0, 0).seed;
     let environment = [(testing::SEED, seed.to_string()), (testing::WHOLE, "1".to_owned())];
     let order = ProgramOptions { environment: &environment, deadline: Some(deadline) };
-    let ended = suite::run_all(programs, order);
+    let ended = suite::run_all(programs, None, order);
     let mut results = Results::new();
     for one in ended {
         let source = &sources[&one.title];

@@ -312,6 +312,28 @@ fn wait(child: &mut Child, longest: Duration) -> Result<Ending, Box<dyn Error>> 
     }
 }
 
+/// Clippy, of everything; as long as others want a CPU it has next to nothing of it. A failure is told as one
+/// of a test is.
+pub fn lints() -> Ended {
+    let begun = Instant::now();
+    let mut command = Command::new("nice");
+    command.arg("--adjustment=19").arg(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["clippy", "--release", "--locked", "--workspace", "--all-targets", "--quiet"]);
+    let output = command.args(["--", "-D", "warnings"]).stdin(Stdio::null()).output();
+    let (wrong, said) = match output {
+        Ok(output) if output.status.success() => (None, String::new()),
+        Ok(output) => (Some(output.status.to_string()), String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => (Some("it could not be run".to_owned()), error.to_string()),
+    };
+    let outcome = if wrong.is_some() { Outcome::Failed } else { Outcome::Passed };
+    let test =
+        Test { name: "clippy".to_owned(), outcome, took: begun.elapsed(), output: said, is_cut: false };
+    let ended = Ended { title: "lints".to_owned(), took: begun.elapsed(), wrong, tests: vec![test] };
+    // Whoever reads this is told of it at the end too.
+    let _ = show(&ended, "");
+    ended
+}
+
 /// The examples in the documentation of those crates that have any; `None` where none has: without one,
 /// cargo would build and read all of them for nothing, which takes a minute.
 pub fn documentation() -> Result<Option<Ended>, Box<dyn Error>> {
