@@ -5,12 +5,14 @@
 use crate::meters::{Domain, Meters};
 use crate::words::listed;
 use domain::bench::{Sink, SinkError};
-use domain::database::counters::{QUERIES, TRANSACTIONS, WRITE_TRANSACTIONS};
+use domain::database::Kind;
+use domain::database::counters::{QUERIES, TRANSACTIONS, WATCHED, WRITE_TRANSACTIONS};
 use domain::outcome::{Better, CPU_BUSY, Metric};
 use domain::per_work::{self, SWITCHES, WAKEUPS};
+use domain::shell;
 use domain::time::Nanos;
 use domain::trace::{Role, TraceHead};
-use domain::trial::{Measurement, Trial};
+use domain::trial::{Measurement, PROCESS, Trial};
 use domain::units::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +25,24 @@ const SECTOR: f64 = 512.0;
 /// Devices that pass requests on to others, or keep them in memory: what they did is counted below them, or
 /// was done by no disk.
 const LAYERS: [&str; 8] = ["dm-", "md", "loop", "zram", "ram", "drbd", "bcache", "fd"];
+
+/// The options by which `flyball tune` finds the server or the process that was recorded, with a space before
+/// them; `None` of a command, and of a server of a kind that is not known.
+pub fn running_load(trial: &Trial) -> Option<String> {
+    if let Some((title, address)) = trial.environment.get(WATCHED).and_then(|name| name.split_once(" at ")) {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.title() == title)?;
+        let named = format!(" --server {}", kind.name());
+        let is_usual = kind.usual_address().to_string() == address;
+        return Some(if is_usual {
+            named
+        } else {
+            format!("{named} --server-address {}", shell::quoted(address))
+        });
+    }
+    let process = trial.environment.get(PROCESS)?;
+    let pid: u32 = process.split(' ').next()?.parse().ok()?;
+    Some(format!(" --pid {pid}"))
+}
 
 /// The first row of a trace and its last, as it passes on its way to another sink.
 pub struct Ends<'a> {

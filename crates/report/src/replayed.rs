@@ -2,6 +2,7 @@
 
 use crate::inventory::page::{Page, Spacing};
 use crate::wording::{percent, quoted};
+use analysis::recorded::running_load;
 use domain::inert::{Lines, one_line};
 use domain::setting::SettingRequest;
 use domain::trial::{Provenance, Trial};
@@ -196,10 +197,11 @@ fn next(replayed: &Replayed<'_>, ordered: &[&Predicted], program: &str) -> Next 
     let least = ordered.iter().filter(as_good).min_by_key(|one| one.changes()).unwrap_or(best);
     let words = least.settings.iter().map(|one| format!("{}={}", one.setting, one.value));
     let words: Vec<String> = words.map(|word| format!(" --set {}", quoted(&word))).collect();
-    let load: Vec<String> =
-        replayed.command.iter().skip_while(|word| *word != "--").map(|word| quoted(word)).collect();
+    let typed = replayed.command.iter().skip_while(|word| *word != "--");
+    let load: String = typed.map(|word| format!(" {}", quoted(word))).collect();
+    let load = running_load(trial).unwrap_or(load);
     match load.is_empty() {
-        false => Next::Command("measure it", format!("{program} tune{} {}", words.concat(), load.join(" "))),
+        false => Next::Command("measure it", format!("{program} tune{}{load}", words.concat())),
         true => Next::Command(
             "what it would write",
             format!("{program} tune{} --persist --dry-run", words.concat()),
@@ -390,7 +392,7 @@ mod tests {
     use domain::setting::SettingName;
     use domain::time::Timestamp;
     use domain::trace::Role;
-    use domain::trial::Validity;
+    use domain::trial::{PROCESS, Validity};
     use replay::{Demand, Load, Machine};
     use sim::machine::MachineSpec;
     use std::collections::BTreeMap;
@@ -442,14 +444,18 @@ mod tests {
     }
 
     fn screen(provenance: Provenance, command: &[&str], what_ifs: &[&[SettingRequest]]) -> String {
-        let (trial, replay) = (trial(provenance), replay());
+        screen_of(&trial(provenance), command, what_ifs)
+    }
+
+    fn screen_of(trial: &Trial, command: &[&str], what_ifs: &[&[SettingRequest]]) -> String {
+        let replay = replay();
         let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
         let predicted = what_ifs.iter().map(|settings| Predicted {
             settings: settings.to_vec(),
             prediction: replay.predict(settings).unwrap(),
         });
         let replayed = Replayed {
-            trial: &trial,
+            trial,
             replay: &replay,
             predicted: predicted.collect(),
             command: &command,
@@ -472,8 +478,12 @@ mod tests {
         let order: Vec<usize> =
             ["performance\n", "powersave\n"].iter().map(|name| text.find(name).unwrap()).collect();
         assert!(order[0] < order[1], "the most is first: {text}");
-        let watched = screen(Provenance::Host, &["record", "--pid", "17"], &what_ifs);
+        let watched = screen(Provenance::Host, &["record", "--for", "5s"], &what_ifs);
         assert!(watched.contains("tune --set ondemand.up_threshold=20 --persist --dry-run"), "{watched}");
+        let mut process = trial(Provenance::Host);
+        process.environment.insert(PROCESS.into(), "17 mariadbd".into());
+        let text = screen_of(&process, &["record", "--pid", "17"], &what_ifs);
+        assert!(text.contains("    flyball tune --set ondemand.up_threshold=20 --pid 17\n"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! recorded.
 
 use super::Case;
-use domain::database::Kind;
+use crate::recorded::running_load;
 use domain::database::counters::WATCHED;
 use domain::finding::Finding;
 use domain::shell;
@@ -42,19 +42,8 @@ fn runs_anew(trial: &Trial) -> bool {
 /// The server, process or command that was recorded. Of one that was stopped or asked for a password the
 /// person knows more.
 fn recorded(trial: &Trial) -> Option<String> {
-    if let Some((title, address)) = trial.environment.get(WATCHED).and_then(|name| name.split_once(" at ")) {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.title() == title)?;
-        let named = format!(" --server {}", kind.name());
-        let is_usual = kind.usual_address().to_string() == address;
-        return Some(if is_usual {
-            named
-        } else {
-            format!("{named} --server-address {}", shell::quoted(address))
-        });
-    }
-    if let Some(process) = trial.environment.get(PROCESS) {
-        let pid: u32 = process.split(' ').next()?.parse().ok()?;
-        return Some(format!(" --pid {pid}"));
+    if !runs_anew(trial) {
+        return running_load(trial);
     }
     let command = trial.measurement.as_ref()?.commands.first()?;
     let words: Vec<String> = command.iter().map(|word| shell::quoted(word)).collect();
