@@ -41,37 +41,37 @@ modprobe dm_crypt
 printf 32-bytes-of-a-key-of-no-secrecy. | cryptsetup open --type plain --cipher aes-cbc-essiv:sha256 --key-size 256 \
     --key-file - /dev/disk vault
 fio --name=load --rw=read --bs=4k --ioengine=psync --direct=1 --time_based --runtime=100000 --size=512m \
-    --filename=/dev/mapper/vault > fio.out & load=$!
+    --filename=/dev/mapper/vault > fio.out & load="--pid $! --for 20s"
+sleep 3
 "#;
 
-/// The way that the screens name: what each says, and the settings afterwards.
+/// The way that the screens name: what each says, and the settings afterwards. `$load` is what is watched, as
+/// `flyball diagnose` takes it.
 const WAY: &str = r#"
-sleep 3
 set +e
 # A part of what is said here, and the command that a screen names.
 part() { echo "@@ $1" >&3; }
 named() { grep -o "^ *flyball $1 .*" $2 | head -1; }
 settings > before
 part diagnose
-flyball diagnose --pid $load --for 20s > screen; part "code $?"; cat screen >&3
+eval "flyball diagnose $load" > screen; part "code $?"; cat screen >&3
 command=$(named tune screen)
 part replay
 replay=$(named replay screen)
 if [ -n "$replay" ]; then $replay > predicted; part "code $?"; cat predicted >&3; fi
 part "tune $command"
-$command < /dev/null > tuned; part "code $?"; cat tuned >&3
+eval "$command" < /dev/null > tuned; part "code $?"; cat tuned >&3
 part status
 flyball status >&3
 settings > after
 cmp before after >&3 && echo "settings are as before" >&3
-kill $load
 "#;
 
 /// A machine with one thing wrong.
 struct Planted {
     /// Of `lab exec`.
     options: &'static [&'static str],
-    /// What makes it: storage and its load, whose process is `$load`; `settings` prints what may be changed.
+    /// What makes it: storage and its load, `$load`; `settings` prints what may be changed.
     script: String,
     /// How the first finding begins, and what it contains.
     verdict: [&'static str; 2],
@@ -212,6 +212,51 @@ fn a_preference_for_saving_energy_is_explained_and_its_remedy_proved() {
         script: [settings, ENCRYPTED_READS].concat(),
         verdict: ["CPU 0 ran at", "its base is 4.00 GHz"],
         setting: "epp=performance",
+        predicted: None,
+    });
+}
+
+#[test]
+fn a_small_read_ahead_window_is_explained_and_its_remedy_proved() {
+    if !lab::is_half_in_turn(0) {
+        return;
+    }
+    // In order, one piece after the other, of a device that answers after 10 ms.
+    let script = "
+        settings() { cat /sys/block/disk/queue/read_ahead_kb; }
+        memory disk 204800 10000000
+        echo 16 > /sys/block/disk/queue/read_ahead_kb
+        load='-- dd if=/dev/disk of=/dev/null bs=64k count=128'\n";
+    judge(&Planted {
+        options: &[],
+        script: script.into(),
+        verdict: [
+            "the load reads in order, and disk gets it in pieces of",
+            "the read-ahead window is 16 KiB",
+        ],
+        setting: "read_ahead_kb@disk=4096",
+        predicted: None,
+    });
+}
+
+#[test]
+fn a_queue_with_few_places_is_explained_and_its_remedy_proved() {
+    if !lab::is_half_in_turn(1) {
+        return;
+    }
+    // Thirty-two at a time, of a device that answers each after 100 ms, and takes four.
+    let script = "
+        settings() { cat /sys/block/disk/queue/nr_requests; }
+        memory disk 1024 100000000
+        echo mq-deadline > /sys/block/disk/queue/scheduler
+        echo 4 > /sys/block/disk/queue/nr_requests
+        load='-- fio --name=load --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --direct=1 --size=512m \
+            --io_size=1m --filename=/dev/disk'\n";
+    judge(&Planted {
+        options: &[],
+        script: script.into(),
+        verdict: ["disk has places for 4 requests, and", "whoever asks for more waits for a place"],
+        setting: "nr_requests@disk=64",
         predicted: None,
     });
 }

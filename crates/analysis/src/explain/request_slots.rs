@@ -1,20 +1,25 @@
-//! `nr_requests`: how many requests may wait in a device's queue. Shown where a study varied it; possible
-//! where a workload keeps more in flight than there are places.
+//! `nr_requests`: how many requests may wait in a device's queue. Shown where a study varied it; likely where
+//! a device with few places was watched with nearly all of them taken; possible where a workload keeps more
+//! in flight than there are places.
 //!
 //! Sources: `Documentation/ABI/stable/sysfs-block` (`nr_requests`); block/blk-mq-tag.c (`blk_mq_get_tag`: a
-//! task sleeps until a place is free).
+//! task sleeps until a place is free), block/blk-mq-sched.c (`blk_mq_init_sched`: a scheduler has twice what
+//! the device takes at once, 256 at the most).
 
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
+use crate::usage::{DiskUsage, Usage};
+use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{BlockDevice, BlockKind, Queue};
 use domain::setting::{SettingName, SettingRequest};
+use domain::units::significant;
 
 pub(super) const RULE: Rule = Rule {
     name: "request-slots",
     doc: "The device's queue has fewer places than the workload keeps requests in flight.",
-    needs: "cells that differ in `nr_requests` alone; else the depth in the study and the device in the inventory",
+    needs: "cells that differ in `nr_requests` alone; else the device in the inventory, and a recording's requests in flight or the depth in the study",
     source: "Documentation/ABI/stable/sysfs-block (`nr_requests`); block/blk-mq-tag.c (`blk_mq_get_tag`)",
     yields_to: &[],
     run,
@@ -36,6 +41,9 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     if varied_setting::is_varied(case, &WORDS) {
         return varied_setting::findings(case, &WORDS);
     }
+    if let Some(found) = taken(case) {
+        return vec![found];
+    }
     let cells = case.cells();
     let deepest = cells.iter().filter_map(|cell| {
         let device = case.inventory?.device(cell.device()?)?;
@@ -48,6 +56,88 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         .map(|(asked, places, scheduler, device, cell)| finding(cell, asked, places, scheduler, device))
         .into_iter()
         .collect()
+}
+
+/// With more places than this it is the device that does no more: a scheduler has 64 for a SATA disk that
+/// takes 32 at once.
+const FEW: u64 = 48;
+
+/// The kernel's own number for a device that takes 32 at once.
+const USUAL: u64 = 64;
+
+/// Of the places, so many are taken in the mean where there is always somebody who waits for one.
+const MIN_TAKEN: f64 = 0.8;
+
+/// A count of what is in flight is off by this at the most.
+const ALL_TAKEN: f64 = 1.05;
+
+/// A device with requests in flight less often has places for all.
+const MIN_BUSY: f64 = 0.7;
+
+/// The device whose few places were taken most, how many it has, and which share was taken while it was busy.
+fn most_taken<'u>(case: &Case<'_>, usage: &'u Usage) -> Option<(&'u DiskUsage, u64, f64)> {
+    let disks = usage.disks.iter().filter(|disk| disk.busy >= MIN_BUSY);
+    let all = disks.filter_map(|disk| {
+        let device = case.inventory?.device(&disk.device)?;
+        let (places, _) = places(device)?;
+        let of_one = u64::from(device.queue.as_ref()?.nr_requests?);
+        let in_flight = disk.depth? / disk.busy;
+        // What submits on one CPU has the places of one of the queues.
+        let is_one = in_flight <= of_one as f64 * ALL_TAKEN;
+        let places = if is_one { of_one } else { places };
+        let share = in_flight / places as f64;
+        (places < FEW && share >= MIN_TAKEN).then_some((disk, places, share))
+    });
+    all.max_by(|(.., a), (.., b)| a.total_cmp(b))
+}
+
+/// A device that was watched with nearly all of its few places taken.
+fn taken(case: &Case<'_>) -> Option<Finding> {
+    let (source, usage, _) = case.worst_usage(|usage| most_taken(case, usage).map(|(.., share)| share))?;
+    let (disk, places, _) = most_taken(case, usage)?;
+    let name = &disk.device;
+    let in_flight = disk.depth? / disk.busy;
+    let more = request(name, USUAL);
+    Some(Finding {
+        rule: RULE.name,
+        title: format!(
+            "{name} has places for {places} requests, and {} are taken while it is busy: whoever asks for more waits for a place",
+            significant(in_flight)
+        ),
+        reason: REASON.into(),
+        evidence: vec![
+            evidence(
+                format!("requests in flight while {name} is busy, mean"),
+                significant(in_flight),
+                source.clone(),
+            ),
+            evidence(format!("time in which {name} had requests in flight"), percent(disk.busy), source),
+            evidence(
+                "places in its queues (nr_requests)",
+                places.to_string(),
+                format!("/sys/block/{name}/queue/nr_requests"),
+            ),
+        ],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: format!("as many places as are usual, and measure latency as well: {LONGER}"),
+            settings: vec![more.clone()],
+            undo: UNTUNE.into(),
+        }),
+        next: tune_command(&more),
+        compared: vec![],
+    })
+}
+
+/// What more places cost.
+const LONGER: &str = "a longer queue makes each request wait longer";
+
+fn request(device: &str, places: u64) -> SettingRequest {
+    SettingRequest {
+        setting: SettingName { name: "nr_requests".into(), object: Some(device.to_owned()) },
+        value: places.to_string(),
+    }
 }
 
 /// How many requests the jobs keep in flight together; through the page cache nothing tells.
@@ -69,10 +159,7 @@ fn places(device: &BlockDevice) -> Option<(u64, &str)> {
 fn finding(cell: &CaseCell<'_>, asked: u32, places: u64, scheduler: &str, device: &BlockDevice) -> Finding {
     let name = &device.name;
     let path = format!("/sys/block/{name}/queue");
-    let more = SettingRequest {
-        setting: SettingName { name: "nr_requests".into(), object: Some(name.clone()) },
-        value: asked.next_power_of_two().to_string(),
-    };
+    let more = request(name, u64::from(asked.next_power_of_two()));
     Finding {
         rule: RULE.name,
         title: format!(
@@ -88,8 +175,7 @@ fn finding(cell: &CaseCell<'_>, asked: u32, places: u64, scheduler: &str, device
         confidence: Confidence::Possible,
         gain: None,
         remedy: Some(Remedy {
-            what: "let as many wait as are asked for, and measure latency as well: a longer queue makes each request wait longer"
-                .into(),
+            what: format!("let as many wait as are asked for, and measure latency as well: {LONGER}"),
             settings: vec![more.clone()],
             undo: UNTUNE.into(),
         }),
@@ -132,6 +218,40 @@ mod tests {
         };
         assert_eq!(of("32", "mq-deadline"), 0);
         assert_eq!(of("200", "none"), 0);
+    }
+
+    fn watched(depth: f64, busy: f64) -> Usage {
+        let disk = DiskUsage { device: "vda".into(), busy, depth: Some(depth), ..DiskUsage::default() };
+        Usage { disks: vec![disk], ..Usage::default() }
+    }
+
+    #[test]
+    fn few_places_that_are_all_taken_are_found_in_a_recording() {
+        let machine = machine("mq-deadline", Some(4));
+        let found = findings_of_usage(RULE, &watched(3.5, 0.9), Some(&machine)).swap_remove(0);
+        let begin = "vda has places for 4 requests, and 3.89 are taken while it is busy";
+        assert!(found.title.starts_with(begin), "{}", found.title);
+        assert_eq!(found.confidence, Confidence::Likely);
+        assert_eq!(found.remedy.unwrap().settings[0].to_string(), "nr_requests@vda = 64");
+        // Of two queues one is used, or both are.
+        let mut two = machine.clone();
+        two.devices[0].queue.as_mut().unwrap().hardware_queues = Some(2);
+        let title = |depth| {
+            let found = findings_of_usage(RULE, &watched(depth, 1.0), Some(&two));
+            found.first().map(|one| one.title.split(',').next().unwrap_or_default().to_owned())
+        };
+        assert_eq!(title(3.9).as_deref(), Some("vda has places for 4 requests"));
+        assert_eq!(title(7.5).as_deref(), Some("vda has places for 8 requests"));
+        assert_eq!([title(2.0), title(5.0)], [None, None]);
+    }
+
+    #[test]
+    fn free_places_many_of_them_and_an_idle_device_are_no_finding() {
+        let of = |places, depth, busy| {
+            let machine = machine("mq-deadline", Some(places));
+            findings_of_usage(RULE, &watched(depth, busy), Some(&machine)).len()
+        };
+        assert_eq!([of(4, 2.0, 1.0), of(64, 64.0, 1.0), of(4, 1.0, 0.3)], [0, 0, 0]);
     }
 
     #[test]
