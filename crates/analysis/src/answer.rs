@@ -5,6 +5,8 @@ use crate::recorded;
 use crate::summarise::contexts;
 use crate::summary::{CellSummary, Comparison, FactorEffect, RunData, RunSummary, Verdict};
 use crate::words::{bracketed_certainty, counted, distance, gives, listed, metric_words, percent};
+use domain::outcome::Better;
+use domain::study::Until;
 use domain::trial::{Provenance, Trial};
 
 /// The verdict of a whole run.
@@ -51,6 +53,21 @@ pub fn about<'a>(data: &'a RunData, summary: &'a RunSummary) -> Option<About<'a>
     Some(About { factor: first.factor, comparison: first.comparison, cells: cells.collect() })
 }
 
+/// The cell that a search for the best has kept to its end, with the best median of those that were measured
+/// as often; `None` where nothing was measured.
+pub fn best(summary: &RunSummary) -> Option<&CellSummary> {
+    let good = |cell: &CellSummary| match summary.better {
+        Better::Higher => cell.median,
+        Better::Lower => cell.median.map(|median| -median),
+    };
+    let measured = summary.cells.iter().filter(|cell| cell.median.is_some());
+    // Of equals the first.
+    measured.rev().max_by(|a, b| {
+        let by_median = || good(a).unwrap_or_default().total_cmp(&good(b).unwrap_or_default());
+        a.points.len().cmp(&b.points.len()).then_with(by_median)
+    })
+}
+
 /// The factors that the question is about; where none of them was compared, all.
 fn standings<'a>(data: &'a RunData, summary: &'a RunSummary) -> Vec<Standing<'a>> {
     // A factor that the question is not about is its context: a curve of the report, and no answer.
@@ -71,6 +88,9 @@ fn unqualified(data: &RunData, summary: &RunSummary) -> String {
     }
     if let Some(happened) = data.study.is_recording().then(|| happened(data)).flatten() {
         return happened;
+    }
+    if let Some(best) = best(summary).filter(|_| data.study.measure.until == Until::Best) {
+        return found_best(summary, best);
     }
     let factors = standings(data, summary);
     if factors.is_empty() {
@@ -231,6 +251,20 @@ fn nothing_measured(data: &RunData, metric: &str) -> String {
     }
 }
 
+/// Of a search: what it found, and that this proves nothing yet.
+fn found_best(summary: &RunSummary, best: &CellSummary) -> String {
+    let levels: Vec<&str> = best.levels.values().map(String::as_str).collect();
+    let measured = summary.cells.iter().filter(|cell| !cell.points.is_empty()).count();
+    format!(
+        "`{}` is the best of {}: {} {} ({}); these trials chose it, so that what it gains has to be measured anew",
+        levels.join(" "),
+        counted(measured, "cell"),
+        metric_words(&summary.metric),
+        summary.unit.show(best.median.unwrap_or_default()),
+        counted(best.points.len(), "trial")
+    )
+}
+
 /// Of a study that varies nothing: what each workload reached.
 fn medians(summary: &RunSummary) -> String {
     let one = |cell: &CellSummary| {
@@ -281,6 +315,28 @@ mod tests {
             Some("powersave")
         );
         assert_eq!(about.cell_of("ondemand"), None);
+    }
+
+    #[test]
+    fn a_search_names_what_it_found_and_claims_nothing() {
+        let levels = ["before", "a", "b", "c", "d"];
+        let mut data = run(study(&[("change", &levels)]), 3, |cell, _| {
+            let good = levels.iter().position(|level| *level == cell["change"]).unwrap();
+            vec![("throughput", 1e6 * (1.0 + good as f64))]
+        });
+        data.study.measure.until = Until::Best;
+        // The last was left behind after the first round.
+        data.trials.retain(|trial| trial.key.block == 0 || trial.levels["change"] != "d");
+        let summary = summarise(&data, None);
+        assert_eq!(
+            summary.verdict,
+            "`c` is the best of 5 cells: throughput 4.00 MB/s (3 trials); these trials chose it, so that what it gains has to be measured anew"
+        );
+        let comparisons: Vec<&Comparison> =
+            summary.effects.iter().flat_map(|effect| &effect.comparisons).collect();
+        assert!(comparisons.len() >= 4);
+        assert!(comparisons.iter().all(|one| one.verdict == Verdict::Undecided && one.interval.is_none()));
+        assert!(comparisons[0].sentence.contains("what trials choose they do not prove"), "{comparisons:#?}");
     }
 
     #[test]

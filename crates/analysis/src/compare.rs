@@ -185,6 +185,17 @@ fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
     let values = |points: &[Point]| points.iter().map(|p| p.value).collect::<Vec<_>>();
     let (of_a, of_b) = (values(a), values(b));
     let medians = (median(&of_a)?, median(&of_b)?);
+    if by.under.until == Until::Best {
+        // How often a cell was measured depends on its own values.
+        return Some(Measured {
+            medians,
+            estimate: None,
+            bootstrap: None,
+            p: None,
+            pairs: None,
+            zeros: None,
+        });
+    }
     if let Some(pairs) = pairs(a, b, by) {
         let ratios: Vec<f64> = pairs.iter().map(|(a, b)| b / a).collect();
         let logs: Vec<f64> = ratios.iter().map(|r| r.ln()).collect();
@@ -370,6 +381,9 @@ fn what_would_tell(comparison: &Comparison, chance: &Chance) -> String {
 }
 
 fn what_an_interval_lacks(comparison: &Comparison, chance: &Chance) -> String {
+    if chance.until == Until::Best {
+        return "what trials choose they do not prove: it has to be measured anew".to_owned();
+    }
     if chance.in_pairs {
         return "an interval within blocks needs more of them, such as 6 for 95%".to_owned();
     }

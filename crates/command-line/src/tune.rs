@@ -52,6 +52,10 @@ pub struct Tune {
     /// What the change is for: the metric that tells of it decides
     #[arg(long, value_name = "GOAL", value_parser = ["throughput", "p99", "joules-per-op"], conflicts_with_all = ["undo", "metric"])]
     pub goal: Option<String>,
+    /// Look for the best of many changes first: each combination of the values that `--set NAME=VALUE,VALUE`
+    /// lists, or what a recording's replay predicts to be faster
+    #[arg(long, conflicts_with = "undo")]
+    pub search: bool,
     /// How long a running load is watched before and after [default: 10s]
     #[arg(long = "for", value_name = "TIME", value_parser = span, conflicts_with_all = ["undo", "command"])]
     pub duration: Option<Nanos>,

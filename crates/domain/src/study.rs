@@ -280,11 +280,15 @@ pub enum Until {
     /// It is clear whether the second of two cells is better than the first by more than
     /// [`Measure::threshold`]. One may look after each block: the comparison is by a confidence sequence.
     Decided,
+    /// One of many cells is found that is as good as the best: successive halving, in which each round
+    /// measures a quarter of the cells of the one before, twice as often.
+    Best,
 }
 
 impl Until {
     /// All of them, by the names that a study has for them.
-    pub const ALL: [(&'static str, Self); 2] = [("precise", Self::Precise), ("decided", Self::Decided)];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("precise", Self::Precise), ("decided", Self::Decided), ("best", Self::Best)];
 }
 
 impl Default for Measure {

@@ -50,19 +50,26 @@ pub trait Exporter: Sync {
     }
 }
 
+/// Writes a run and the conditions that it was judged by.
+pub type WriteJudged = fn(&JudgedRun<'_>, &mut dyn Sink) -> Result<()>;
+/// Writes the trace of one trial.
+pub type WriteTrace = fn(&mut StoredTrace<'_>, &mut dyn Sink) -> Result<()>;
+/// Writes the trials of a run as a folder of files.
+pub type WriteFolder = fn(&StoredRun<'_>, &mut dyn FolderSink) -> Result<()>;
+
 /// How a format is written, by what it is written of.
 #[derive(Clone, Copy, Debug)]
 pub enum Writer {
     /// Of the trials of a run, in the order in which they were begun.
     Trials(fn(&[Trial], &mut dyn Sink) -> Result<()>),
     /// Of a run and the conditions that it was judged by.
-    Judged(fn(&JudgedRun<'_>, &mut dyn Sink) -> Result<()>),
+    Judged(WriteJudged),
     /// Of the trace of one trial.
-    Trace(fn(&mut StoredTrace<'_>, &mut dyn Sink) -> Result<()>),
+    Trace(WriteTrace),
     /// Of all finished runs of a study on one machine, of which there is at least one.
     Runs(fn(&[RunPoint], &mut dyn Sink) -> Result<()>),
     /// Of the trials of a run, as a folder of files.
-    Folder(fn(&StoredRun<'_>, &mut dyn FolderSink) -> Result<()>),
+    Folder(WriteFolder),
 }
 
 impl Writer {

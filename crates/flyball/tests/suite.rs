@@ -43,6 +43,7 @@ mod newcomer;
 mod page_in_a_browser;
 mod recordings;
 mod replay;
+mod search;
 mod settings_of_a_host;
 mod shipped_studies;
 mod sim;

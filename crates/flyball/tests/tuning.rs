@@ -128,6 +128,48 @@ fn a_change_is_measured_on_a_load_that_runs_by_the_number_that_a_command_prints(
 }
 
 #[test]
+fn the_best_of_many_changes_is_found_and_then_measured_by_trials_of_its_own() {
+    let place = Place::new();
+    let Some(_before) = Before::with("90") else { return };
+    let mut load = Load::start(&place);
+    let counted = load.counted();
+    let search = |values: &str| {
+        let set = format!("vm.compaction_proactiveness={values}");
+        said(&place, &["--search", "--set", &set, "--metric-command", &counted, "--seed", "5"])
+    };
+    let better = search("95, 85, 70, 40, 10");
+    assert!(better.contains("`compaction_proactiveness=10` is the best of 6 cells"), "{better}");
+    assert!(
+        better.contains("now measured by trials of its own: vm.compaction_proactiveness = 10"),
+        "{better}"
+    );
+    assert!(better.contains("tune --set vm.compaction_proactiveness=10 --persist`"), "{better}");
+    let searched: Value = serde_json::from_str(&place.ok(&["show", "tune-search", "--json"])).unwrap();
+    let trials = |cell: &Value| cell["trials"].as_array().map_or(0, Vec::len);
+    let often: Vec<usize> = searched["cells"].as_array().unwrap().iter().map(trials).collect();
+    assert_eq!(often.iter().sum::<usize>(), 6 + 2 * 2, "{often:?}");
+    assert_eq!(value(), "90");
+    fs::write(SYSCTL, "10").unwrap();
+    let none = search("60,90");
+    assert!(none.contains("none of them is better than the machine as it is; nothing is changed"), "{none}");
+    assert!(value() == "10" && load.is_there());
+}
+
+#[test]
+fn a_search_without_a_load_or_a_choice_is_refused() {
+    let place = Place::new();
+    let refused = |arguments: &[&str]| place.fails(2, &[&["tune"], arguments].concat());
+    let values = ["--search", "--set", "vm.swappiness=10,20"];
+    assert!(refused(&values).contains("nothing to measure the changes by; name a load"));
+    let one = refused(&["--search", "--set", "vm.swappiness=10", "--", "true"]);
+    assert!(one.contains("needs values to choose between"), "{one}");
+    let none = refused(&["--search", "--", "true"]);
+    assert!(none.contains("needs values to choose between"), "{none}");
+    // Nothing is measured before it is clear what.
+    assert!(!place.path("notebook/runs").exists());
+}
+
+#[test]
 fn a_process_is_measured_by_its_own_counters_and_its_childrens() {
     let place = Place::new();
     let Some(_before) = Before::with("90") else { return };

@@ -26,7 +26,7 @@ pub use over_time::points;
 pub use played::Playable;
 pub use recorded::{recording_json, recording_text};
 pub use remedy::{Remedy, remedy};
-pub use removable::{Kept, only_run, removable};
+pub use removable::{Kept, Removable, in_words, only_run};
 pub use replayed::{Measured, Replayable};
 pub use versus::{before, common_metric, of_levels, of_runs};
 

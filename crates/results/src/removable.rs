@@ -3,9 +3,13 @@
 use crate::{Error, Result};
 use domain::Nanos;
 use domain::ids::RunId;
+use domain::inert::Lines;
 use domain::time::Timestamp;
 use domain::trial::Run;
+use domain::units::Bytes;
 use notebook::Notebook;
+use report::Columns;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// What is kept of finished runs. With neither, all are; with both, what either keeps.
@@ -17,8 +21,81 @@ pub struct Kept {
     pub older_than: Option<Nanos>,
 }
 
-/// The runs that could go and why, newest first.
-pub fn removable<'r>(
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// The runs that could go, newest first.
+pub struct Removable(Vec<Candidate>);
+
+/// A run that could go: why, and what it takes.
+struct Candidate {
+    run: RunId,
+    why: &'static str,
+    size: Bytes,
+}
+
+impl Removable {
+    /// Those of a notebook. What is being measured is nobody's leftover, whatever else it is.
+    ///
+    /// # Errors
+    /// Where the notebook cannot be read.
+    pub fn of(notebook: &Notebook, runs: &[Run], kept: &Kept, now: Timestamp) -> Result<Self> {
+        let mut candidates = Vec::new();
+        for (run, why) in removable(notebook, runs, kept, now) {
+            if !notebook.is_measured(&run.id)? {
+                candidates.push(Candidate { run: run.id.clone(), why, size: notebook.run_size(&run.id)? });
+            }
+        }
+        Ok(Self(candidates))
+    }
+
+    /// Whether nothing could go.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each run, and what it takes.
+    pub fn into_sizes(self) -> Vec<(RunId, Bytes)> {
+        self.0.into_iter().map(|one| (one.run, one.size)).collect()
+    }
+
+    fn total(&self) -> Bytes {
+        Bytes::new(self.0.iter().map(|one| one.size.get()).sum())
+    }
+
+    /// `1.2 GB in 3 runs`.
+    pub fn in_words(&self) -> String {
+        let count = self.0.len();
+        format!("{} in {count} {}", self.total(), if count == 1 { "run" } else { "runs" })
+    }
+
+    /// As JSON; `removed` says whether they are to be removed now.
+    pub fn as_json(&self, removed: bool) -> String {
+        let run = |one: &Candidate| json!({ "run": one.run.0, "why": one.why, "bytes": one.size.get() });
+        let runs: Vec<_> = self.0.iter().map(run).collect();
+        let value =
+            json!({ "schema": SCHEMA, "removed": removed, "bytes": self.total().get(), "runs": runs });
+        format!("{value:#}")
+    }
+
+    /// As a table of this width, or of any.
+    pub fn as_text(&self, width: Option<usize>) -> Lines {
+        let mut table = Columns::new(&["RUN", "TAKES", "WHY"]);
+        for Candidate { run, why, size } in &self.0 {
+            table.row([run.0.clone(), size.to_string(), (*why).to_owned()]);
+        }
+        table.lines(width)
+    }
+}
+
+/// Runs that are to be removed, with what they take: `2 runs: …`.
+pub fn in_words(runs: &[(RunId, Bytes)]) -> String {
+    let names: Vec<String> = runs.iter().map(|(run, size)| format!("`{run}` ({size})")).collect();
+    let count = if let [_] = runs { String::new() } else { format!("{} runs: ", runs.len()) };
+    count + &names.join(", ")
+}
+
+fn removable<'r>(
     notebook: &Notebook,
     runs: &'r [Run],
     kept: &Kept,

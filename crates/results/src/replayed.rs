@@ -6,6 +6,7 @@ use domain::bench::BenchError;
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inventory::Inventory;
 use domain::plan::{Cell, Plan};
+use domain::setting::SettingRequest;
 use domain::trial::Trial;
 use notebook::Notebook;
 use replay::{Load, Machine, Replay, WhatIf, what_matters};
@@ -13,6 +14,9 @@ use report::replayed::{Pair, Predicted};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use workloads::Cache;
+
+/// Of how many changes that a replay predicts to be faster it is tried whether they are.
+const MOST_PROMISING: usize = 24;
 
 /// A run whose trials can be replayed.
 pub struct Replayable<'n> {
@@ -117,6 +121,19 @@ impl<'n> Replayable<'n> {
             Err(_) => Ok(None),
         });
         Ok(predicted.collect::<std::result::Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    /// The settings of which the first trial's replay predicts more than what is in force gives: as many as
+    /// are worth trying, the best first.
+    ///
+    /// # Errors
+    /// Those of [`Self::replay`].
+    pub fn promising(&self) -> Result<Vec<Vec<SettingRequest>>> {
+        let replay = self.replay(self.trial(None)?)?;
+        let mut all = Self::predicted(&replay, vec![]).unwrap_or_default();
+        all.retain(|one| one.prediction.rate.value > 1.0);
+        all.sort_by(|a, b| b.prediction.rate.value.total_cmp(&a.prediction.rate.value));
+        Ok(all.into_iter().take(MOST_PROMISING).map(|one| one.settings).collect())
     }
 
     /// Predicts each cell that was measured under another policy: from the trial named, else from the first

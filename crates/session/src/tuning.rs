@@ -3,22 +3,30 @@
 //! Blocks of one trial before and one after, in random order, go on until it is clear whether the change
 //! gains more than the threshold (`until = "decided"`), twenty at the most. Each side errs once in twenty: a
 //! change that does nothing is called better less often than that, however often one looks.
+//!
+//! Of many changes, a study looks for the best first (`until = "best"`), by successive halving.
 
 use crate::draft::quoted;
 use crate::error::{Error, Result};
 use crate::recordings::short_command;
 use crate::study_text::plain_text;
+use analysis::answer::best;
+use analysis::summary::{RunData, RunSummary};
 use domain::database::counters::{QUERIES, TRANSACTIONS, WRITE_TRANSACTIONS};
 use domain::plan::Cell;
-use domain::setting::SettingRequest;
+use domain::rng::Seed;
+use domain::setting::{SettingName, SettingRequest};
 use runner::WatchedLoad;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 use workloads::running::DEVICE_THROUGHPUT;
 use workloads::{Needs, Options};
 
-/// The name of the study.
+/// The name of the study that decides.
 pub const STUDY: &str = "tune";
+
+/// The name of the study that looks for the best of many changes.
+pub const SEARCH: &str = "tune-search";
 
 /// What it varies, and the levels: the machine as it is, and with the change.
 const FACTOR: &str = "change";
@@ -28,6 +36,23 @@ const AFTER: &str = "after";
 /// How long blocks go on, and what they are to tell.
 const UNTIL: [(&str, &str); 4] =
     [("repeats", "[5, 20]"), ("until", "\"decided\""), ("confidence", "0.9"), ("threshold", "\"2%\"")];
+
+/// How long a search goes on.
+const UNTIL_BEST: [(&str, &str); 4] =
+    [("repeats", "[1, 15]"), ("until", "\"best\""), ("confidence", "0.9"), ("threshold", "\"2%\"")];
+
+/// How many changes a search holds against each other: as many levels as a factor has, with the machine as it
+/// is.
+const MAX_CHANGES: usize = 99;
+
+/// The settings that a search varies, at the most.
+const MAX_SEARCHED: usize = 8;
+
+/// Of so many combinations a search draws its changes, at the most.
+const MAX_COMBINATIONS: usize = 100_000;
+
+/// A level's name has no more characters.
+const MAX_NAME: usize = 64;
 
 /// How a load is measured besides: caches stay, and other work counts, for the machine is the one that the
 /// change is for.
@@ -45,6 +70,121 @@ pub struct Load {
     pub running: Options,
     /// What decides; `None` for what tells best how fast the load goes.
     pub decides: Option<Decides>,
+}
+
+/// The changes that a study measures beside the machine as it is.
+#[derive(Clone, Copy, Debug)]
+pub enum Changes<'a> {
+    /// Whether this one helps.
+    One(&'a [SettingRequest]),
+    /// Which of these is best.
+    Best(&'a [Vec<SettingRequest>]),
+}
+
+impl Changes<'_> {
+    /// The name of such a study.
+    pub const fn study(self) -> &'static str {
+        match self {
+            Self::One(_) => STUDY,
+            Self::Best(_) => SEARCH,
+        }
+    }
+
+    const fn until(self) -> &'static [(&'static str, &'static str); 4] {
+        match self {
+            Self::One(_) => &UNTIL,
+            Self::Best(_) => &UNTIL_BEST,
+        }
+    }
+
+    /// Whether any of them writes this setting.
+    fn writes(self, setting: &SettingName) -> bool {
+        let has = |settings: &[SettingRequest]| settings.iter().any(|one| one.setting == *setting);
+        match self {
+            Self::One(settings) => has(settings),
+            Self::Best(all) => all.iter().any(|settings| has(settings)),
+        }
+    }
+
+    fn question(self, what: &str) -> String {
+        match self {
+            Self::One(settings) => {
+                let changes: Vec<String> = settings.iter().map(ToString::to_string).collect();
+                format!("Is `{what}` faster with {}?", changes.join(" and "))
+            }
+            Self::Best(all) => format!("With which of {} changes is `{what}` fastest?", all.len()),
+        }
+    }
+
+    /// Its levels: a name, and the settings.
+    fn levels(self) -> Vec<(String, Vec<SettingRequest>)> {
+        match self {
+            Self::One(settings) => vec![(AFTER.to_owned(), settings.to_vec())],
+            Self::Best(all) => {
+                let named = |(number, settings): (usize, &Vec<SettingRequest>)| {
+                    (level_name(settings, number + 1), settings.clone())
+                };
+                all.iter().enumerate().map(named).collect()
+            }
+        }
+    }
+}
+
+/// `up_threshold=40 sampling_rate=10000`; the values alone where that is too long; else its number.
+fn level_name(settings: &[SettingRequest], number: usize) -> String {
+    let short = |one: &SettingRequest| {
+        let name = one.setting.name.rsplit('.').next().unwrap_or_default();
+        format!("{name}={}", one.value)
+    };
+    let of =
+        |words: &dyn Fn(&SettingRequest) -> String| settings.iter().map(words).collect::<Vec<_>>().join(" ");
+    let names = [of(&short), of(&|one| one.value.clone())];
+    let fits = names.into_iter().find(|name| name.chars().count() <= MAX_NAME);
+    fits.unwrap_or_else(|| format!("change {number}"))
+}
+
+/// Each combination of the values that are listed for settings, `a=1,2` and `b=x,y`. Of more than a study
+/// has room for, as many as it has, which the seed draws.
+///
+/// # Errors
+/// [`Error::Usage`] where there is nothing to choose between, or too much is to be varied.
+pub fn combinations(listed: &[SettingRequest], seed: Seed) -> Result<Vec<Vec<SettingRequest>>> {
+    let mut all: Vec<Vec<SettingRequest>> = vec![vec![]];
+    if listed.len() > MAX_SEARCHED {
+        return Err(Error::Usage(format!(
+            "a search varies {MAX_SEARCHED} settings at the most, and these are {}; leave some out",
+            listed.len()
+        )));
+    }
+    for (number, SettingRequest { setting, value }) in listed.iter().enumerate() {
+        if listed[..number].iter().any(|one| one.setting == *setting) {
+            return Err(Error::Usage(format!(
+                "`{setting}` is listed twice; write its values at commas, once"
+            )));
+        }
+        let values: BTreeSet<&str> = value.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+        let with = |before: &Vec<SettingRequest>, value: &&str| {
+            let one = SettingRequest { setting: setting.clone(), value: (*value).to_owned() };
+            before.iter().cloned().chain([one]).collect::<Vec<_>>()
+        };
+        // Sixteen values of each of eight settings are more than a machine has room for.
+        if all.len().saturating_mul(values.len()) > MAX_COMBINATIONS {
+            return Err(Error::Usage(format!(
+                "the values listed have more than {MAX_COMBINATIONS} combinations; list fewer, or search twice"
+            )));
+        }
+        all = all.iter().flat_map(|before| values.iter().map(move |value| with(before, value))).collect();
+    }
+    if all.len() < 2 {
+        return Err(Error::Usage(
+            "a search needs values to choose between, at commas: `flyball tune --search --set NAME=VALUE,VALUE -- COMMAND`".into(),
+        ));
+    }
+    if all.len() > MAX_CHANGES {
+        seed.stream("search").shuffle(&mut all);
+        all.truncate(MAX_CHANGES);
+    }
+    Ok(all)
 }
 
 /// What decides whether a change is kept.
@@ -138,13 +278,31 @@ impl Load {
     }
 }
 
-/// The text of a study that measures a load with and without these settings. A load that runs already is
+/// The text of a study that measures a load with and without these changes. A load that runs already is
 /// looked for, and asked what it tells.
 ///
 /// # Errors
 /// [`Error::Usage`] where options name no load; where that is not there.
-pub fn study_of_load(settings: &[SettingRequest], load: &Load) -> Result<String> {
-    decided_by(load.decides.as_ref(), |metric| study_by(settings, load, metric))
+pub fn study_of_load(changes: Changes<'_>, load: &Load) -> Result<String> {
+    decided_by(load.decides.as_ref(), |metric| study_by(changes, load, metric))
+}
+
+/// The text of a study that looks for the best of these changes on a load.
+///
+/// # Errors
+/// [`Error::Usage`] where there is no load, or nothing to try; those of [`study_of_load`].
+pub fn study_of_search(all: &[Vec<SettingRequest>], load: &Load) -> Result<String> {
+    if load.is_none() {
+        return Err(Error::Usage(
+            "nothing to measure the changes by; name a load: `-- COMMAND`, --pid, --server or --metric-command".into(),
+        ));
+    }
+    if all.is_empty() {
+        return Err(Error::Usage(
+            "the replay predicts nothing that is faster; list values: `flyball tune --search --set NAME=VALUE,VALUE -- COMMAND`".into(),
+        ));
+    }
+    study_of_load(Changes::Best(all), load)
 }
 
 /// A study whose text depends on the metric that decides: first as it would be, then by the metric.
@@ -155,12 +313,12 @@ fn decided_by(decides: Option<&Decides>, text: impl Fn(Option<&str>) -> Result<S
 }
 
 /// The study by this metric, or by the one that tells best how fast the load goes.
-fn study_by(settings: &[SettingRequest], load: &Load, metric: Option<&str>) -> Result<String> {
+fn study_by(changes: Changes<'_>, load: &Load, metric: Option<&str>) -> Result<String> {
     if load.running.is_empty() {
         let words: Vec<String> = load.command.iter().map(|word| quoted(word)).collect();
         let workload = format!("[workload.command]\ntool = \"command\"\nargv = [{}]\n", words.join(", "));
-        let head = head(&short_command(&load.command), settings);
-        return Ok(as_it_is(&head, &workload, settings, metric.unwrap_or("elapsed")));
+        let head = head(&short_command(&load.command), changes);
+        return Ok(as_it_is(&head, &workload, changes, metric.unwrap_or("elapsed")));
     }
     if !["pid", "server", "metric_command"].iter().any(|name| load.running.contains_key(*name)) {
         return Err(Error::Usage(
@@ -176,14 +334,29 @@ fn study_by(settings: &[SettingRequest], load: &Load, metric: Option<&str>) -> R
     let options: Vec<String> =
         named.options().iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
     let workload = format!("[workload.load]\ntool = \"running\"\noptions = {{ {} }}\n", options.join(", "));
-    Ok(as_it_is(&head(&found.name(), settings), &workload, settings, metric.unwrap_or(best)))
+    Ok(as_it_is(&head(&found.name(), changes), &workload, changes, metric.unwrap_or(best)))
 }
 
-fn as_it_is(head: &str, workload: &str, settings: &[SettingRequest], metric: &str) -> String {
+fn as_it_is(head: &str, workload: &str, changes: Changes<'_>, metric: &str) -> String {
     let measure: String =
-        AS_IT_IS.iter().chain(&UNTIL).map(|(key, value)| format!("{key} = {value}\n")).collect();
+        AS_IT_IS.iter().chain(changes.until()).map(|(key, value)| format!("{key} = {value}\n")).collect();
     let metric = quoted(metric);
-    format!("{head}\n{workload}\n{}\n[measure]\nmetric = {metric}\n{measure}", factor(settings))
+    format!("{head}\n{workload}\n{}\n[measure]\nmetric = {metric}\n{measure}", factor(changes))
+}
+
+/// The settings of the change that a search found, and what is to be said of them; none where the machine as
+/// it is was best.
+pub fn found<'a>(data: &'a RunData, summary: &RunSummary) -> (&'a [SettingRequest], String) {
+    let name = best(summary).and_then(|cell| cell.levels.get(FACTOR));
+    let levels = data.study.factors.iter().filter(|factor| factor.name == FACTOR).flat_map(|one| &one.levels);
+    let level = levels.into_iter().find(|level| Some(&level.name) == name);
+    let settings = level.map_or(&[][..], |level| &level.settings);
+    let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
+    let said = match settings.is_empty() {
+        true => "none of them is better than the machine as it is; nothing is changed".to_owned(),
+        false => format!("now measured by trials of its own: {}", words.join(", ")),
+    };
+    (settings, said)
 }
 
 /// A finding's run and number, from `RUN:NUMBER`.
@@ -199,22 +372,22 @@ pub fn finding_of(named: &str) -> Result<(&str, usize)> {
     })
 }
 
-/// The text of a study that measures one cell of another, whose text this is, with these settings and
+/// The text of a study that measures one cell of another, whose text this is, with these changes and
 /// without: on the same target, with the same options and settings, and by the same metric, if no other is
 /// named.
 ///
 /// # Errors
 /// [`Error::Usage`] where the cell differs from what a study without factors can say; the text says in what.
 pub fn study_of_cell(
-    settings: &[SettingRequest],
+    changes: Changes<'_>,
     text: &str,
     cell: &Cell,
     decides: Option<&Decides>,
 ) -> Result<String> {
-    decided_by(decides, |metric| cell_by(settings, text, cell, metric))
+    decided_by(decides, |metric| cell_by(changes, text, cell, metric))
 }
 
-fn cell_by(settings: &[SettingRequest], text: &str, cell: &Cell, metric: Option<&str>) -> Result<String> {
+fn cell_by(changes: Changes<'_>, text: &str, cell: &Cell, metric: Option<&str>) -> Result<String> {
     let wrong = |why: &str| Error::Usage(why.to_owned());
     let mut study: Table =
         text.parse().map_err(|error| Error::Usage(format!("its study cannot be read: {error}")))?;
@@ -228,7 +401,7 @@ fn cell_by(settings: &[SettingRequest], text: &str, cell: &Cell, metric: Option<
     }
     let workload = of_cell(&mut study, cell).ok_or_else(|| wrong("its study has no such workload"))?;
     study.insert("workload".into(), Table::from_iter([(cell.workload.name.clone(), workload)]).into());
-    let kept = cell.settings.iter().filter(|one| settings.iter().all(|new| new.setting != one.setting));
+    let kept = cell.settings.iter().filter(|one| !changes.writes(&one.setting));
     let kept = kept.map(|one| (one.setting.to_string(), Value::from(one.value.clone())));
     study.insert("settings".into(), Table::from_iter(kept).into());
     let mut measure =
@@ -237,14 +410,14 @@ fn cell_by(settings: &[SettingRequest], text: &str, cell: &Cell, metric: Option<
     if let Some(metric) = metric {
         measure.insert("metric".into(), metric.into());
     }
-    UNTIL.iter().for_each(|(key, _)| drop(measure.remove(*key)));
+    changes.until().iter().for_each(|(key, _)| drop(measure.remove(*key)));
     let measure: String =
         measure.iter().map(|(key, value)| format!("{} = {}\n", quoted(key), inline(value))).collect();
-    let until: String = UNTIL.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    let until: String = changes.until().iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let tables: String =
         study.iter().map(|(key, value)| format!("{} = {}\n", quoted(key), inline(value))).collect();
-    let head = head(cell.id.as_str(), settings);
-    Ok(format!("{head}{tables}\n{}\n[measure]\n{measure}{until}", factor(settings)))
+    let head = head(cell.id.as_str(), changes);
+    Ok(format!("{head}{tables}\n{}\n[measure]\n{measure}{until}", factor(changes)))
 }
 
 /// The cell's workload, with its levels' options, as the study's text has it.
@@ -288,29 +461,26 @@ fn inline(value: &Value) -> String {
     }
 }
 
-fn head(what: &str, settings: &[SettingRequest]) -> String {
-    let changes: Vec<String> = settings.iter().map(ToString::to_string).collect();
-    let question = plain_text(&format!("Is `{what}` faster with {}?", changes.join(" and ")));
+fn head(what: &str, changes: Changes<'_>) -> String {
     format!(
         "flyball = 1\nname = {}\nquestion = {}\nprimary = {}\n",
-        quoted(STUDY),
-        quoted(&question),
+        quoted(changes.study()),
+        quoted(&plain_text(&changes.question(what))),
         quoted(FACTOR)
     )
 }
 
-fn factor(settings: &[SettingRequest]) -> String {
+fn factor(changes: Changes<'_>) -> String {
     let pair = |request: &SettingRequest| {
         format!("{} = {}", quoted(&request.setting.to_string()), quoted(&request.value))
     };
-    let pairs: Vec<String> = settings.iter().map(pair).collect();
-    let level = format!("[[factor.{FACTOR}.level]]\nname = ");
-    format!(
-        "[factor.{FACTOR}]\n{level}{}\n{level}{}\nsettings = {{ {} }}\n",
-        quoted(BEFORE),
-        quoted(AFTER),
-        pairs.join(", ")
-    )
+    let begin = format!("[[factor.{FACTOR}.level]]\nname = ");
+    let level = |(name, settings): (String, Vec<SettingRequest>)| {
+        let pairs: Vec<String> = settings.iter().map(pair).collect();
+        format!("{begin}{}\nsettings = {{ {} }}\n", quoted(&name), pairs.join(", "))
+    };
+    let levels: String = changes.levels().into_iter().map(level).collect();
+    format!("[factor.{FACTOR}]\n{begin}{}\n{levels}", quoted(BEFORE))
 }
 
 #[cfg(test)]
@@ -318,8 +488,6 @@ fn factor(settings: &[SettingRequest]) -> String {
 mod tests {
     use super::*;
     use domain::plan::Plan;
-    use domain::rng::Seed;
-    use domain::setting::SettingName;
     use domain::study::Until;
 
     fn requests() -> Vec<SettingRequest> {
@@ -334,7 +502,7 @@ mod tests {
     fn the_study_has_the_command_before_and_after_all_changes() {
         let argv = ["sh", "-c", "echo \"a\" | cat > /dev/null"].map(str::to_owned);
         let load = Load { command: argv.to_vec(), ..Load::default() };
-        let study = parse::study::parse(&study_of_load(&requests(), &load).unwrap()).unwrap();
+        let study = parse::study::parse(&study_of_load(Changes::One(&requests()), &load).unwrap()).unwrap();
         assert_eq!(study.workloads[0].tool.command().unwrap().0, argv);
         assert_eq!(study.measure.until, Until::Decided);
         let [before, after] = &study.factors[0].levels[..] else { panic!("two levels") };
@@ -357,7 +525,7 @@ mod tests {
             let running = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             let decides = metric.map(|metric| Decides::Metric(metric.to_owned()));
             let load = Load { running, decides, command: vec![] };
-            let text = study_of_load(&requests(), &load).map_err(|error| error.to_string())?;
+            let text = study_of_load(Changes::One(&requests()), &load).map_err(|error| error.to_string())?;
             parse::study::parse(&text).map_err(|errors| errors.to_string())
         };
         let by = |options: &[(&str, &str)], metric| study(options, metric).unwrap().measure.metric;
@@ -372,14 +540,19 @@ mod tests {
         assert!(study(&[("pid", &parent)], Some("speed")).unwrap_err().contains("is not reported"));
         let command =
             Load { command: vec!["true".into()], decides: Some(Decides::Goal(Goal::P99)), ..Load::default() };
-        let lacking = study_of_load(&requests(), &command).unwrap_err().to_string();
+        let lacking = study_of_load(Changes::One(&requests()), &command).unwrap_err().to_string();
         assert!(lacking.contains("goal `p99`; name one with --metric: elapsed"), "{lacking}");
         let saved = Load {
             running: [("pid".to_owned(), parent.clone())].into(),
             decides: Some(Decides::Goal(Goal::JoulesPerOp)),
             ..Load::default()
         };
-        assert!(study_of_load(&requests(), &saved).unwrap_err().to_string().contains("goal `joules-per-op`"));
+        assert!(
+            study_of_load(Changes::One(&requests()), &saved)
+                .unwrap_err()
+                .to_string()
+                .contains("goal `joules-per-op`")
+        );
         assert!(study(&[("for", "5s")], None).unwrap_err().contains("name one with --pid"));
     }
 
@@ -418,7 +591,9 @@ timeout = \"1min\"
         let was = parse::study::parse(VARIED).unwrap();
         let plan = Plan::new(was.clone(), Seed(1)).unwrap();
         let cell = plan.cells.iter().find(|cell| cell.id.as_str() == "read_8_slow").unwrap();
-        let study = parse::study::parse(&study_of_cell(&requests(), VARIED, cell, None).unwrap()).unwrap();
+        let study =
+            parse::study::parse(&study_of_cell(Changes::One(&requests()), VARIED, cell, None).unwrap())
+                .unwrap();
         assert_eq!((study.workloads.len(), &study.target), (1, &was.target));
         assert_eq!(study.workloads[0].options, cell.workload.options);
         let settings: Vec<String> = study.settings.iter().map(ToString::to_string).collect();
@@ -428,7 +603,7 @@ timeout = \"1min\"
         assert_eq!((measure.metric.as_str(), measure.timeout), ("iops", was.measure.timeout));
         assert_eq!((measure.until, measure.repeats_min, measure.repeats_max), (Until::Decided, 5, 20));
         let by = |decides| {
-            let text = study_of_cell(&requests(), VARIED, cell, Some(&decides)).unwrap();
+            let text = study_of_cell(Changes::One(&requests()), VARIED, cell, Some(&decides)).unwrap();
             parse::study::parse(&text).unwrap().measure.metric
         };
         assert_eq!(by(Decides::Metric("latency_p50".into())), "latency_p50");
@@ -436,11 +611,67 @@ timeout = \"1min\"
         assert_eq!(by(Decides::Goal(Goal::JoulesPerOp)), "energy_per_io");
     }
 
+    fn listed(values: &[(&str, &str)]) -> Vec<SettingRequest> {
+        let one = |(name, value): &(&str, &str)| SettingRequest {
+            setting: SettingName::parse(name),
+            value: (*value).to_owned(),
+        };
+        values.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_search_has_each_combination_of_values_as_a_level_beside_the_machine_as_it_is() {
+        let values = listed(&[("ondemand.up_threshold", "40, 80,"), ("read_ahead_kb@sda", "128,4096")]);
+        let all = combinations(&values, Seed(1)).unwrap();
+        let load = Load { command: vec!["true".into()], ..Load::default() };
+        let study = parse::study::parse(&study_of_load(Changes::Best(&all), &load).unwrap()).unwrap();
+        let names: Vec<&str> = study.factors[0].levels.iter().map(|level| level.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "before",
+                "up_threshold=40 read_ahead_kb=128",
+                "up_threshold=40 read_ahead_kb=4096",
+                "up_threshold=80 read_ahead_kb=128",
+                "up_threshold=80 read_ahead_kb=4096"
+            ]
+        );
+        assert_eq!(study.factors[0].levels[2].settings, all[1]);
+        assert_eq!((study.name.as_str(), study.measure.until), (SEARCH, Until::Best));
+        assert!(study.question.contains("With which of 4 changes is `true` fastest?"), "{}", study.question);
+    }
+
+    #[test]
+    fn of_more_combinations_than_a_study_has_levels_the_seed_draws_some() {
+        let eight: Vec<(String, &str)> =
+            (0..8).map(|n| (format!("vm.key_of_a_long_name_{n}"), "1,2")).collect();
+        let eight: Vec<(&str, &str)> = eight.iter().map(|(name, values)| (name.as_str(), *values)).collect();
+        let drawn = |seed| combinations(&listed(&eight), Seed(seed)).unwrap();
+        assert_eq!((drawn(1).len(), drawn(1) == drawn(1), drawn(1) == drawn(2)), (99, true, false));
+        let load = Load { command: vec!["true".into()], ..Load::default() };
+        let study = study_of_load(Changes::Best(&drawn(1)), &load).unwrap();
+        assert_eq!(parse::study::parse(&study).unwrap().factors[0].levels.len(), 100);
+    }
+
+    #[test]
+    fn a_search_without_a_choice_or_with_too_much_of_it_is_refused() {
+        let refused =
+            |values: &[(&str, &str)]| combinations(&listed(values), Seed(1)).unwrap_err().to_string();
+        assert!(refused(&[("governor", "performance")]).contains("needs values to choose between"));
+        assert!(refused(&[]).contains("needs values to choose between"));
+        assert!(refused(&[("vm.swappiness", "1,2"); 2]).contains("`vm.swappiness` is listed twice"));
+        assert!(refused(&[("vm.swappiness", "1,2"); 9]).contains("8 settings at the most"));
+        let many: Vec<String> = (0..200).map(|value| value.to_string()).collect();
+        let many = many.join(",");
+        assert!(refused(&[("vm.a", &many), ("vm.b", &many), ("vm.c", &many)]).contains("combinations"));
+    }
+
     #[test]
     fn a_study_that_varies_the_stack_is_refused() {
         let stack = "flyball = 1\n[factor.level]\nstack = \"array.level\"\nlevels = [0, 1]\n";
         let plan = Plan::new(parse::study::parse(VARIED).unwrap(), Seed(1)).unwrap();
-        let refused = study_of_cell(&requests(), stack, &plan.cells[0], None).unwrap_err().to_string();
+        let refused =
+            study_of_cell(Changes::One(&requests()), stack, &plan.cells[0], None).unwrap_err().to_string();
         assert!(refused.contains("varies the stack"), "{refused}");
     }
 }

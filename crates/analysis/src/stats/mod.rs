@@ -10,6 +10,7 @@ pub mod bootstrap;
 pub mod change_points;
 pub mod drift;
 pub mod floor;
+pub mod halving;
 pub mod interval;
 pub mod median_interval;
 pub mod multiplicity;

@@ -5,17 +5,12 @@ use crate::shown::{self, opened, trial_key};
 use anyhow::{Context, Result, anyhow};
 use command_line::{Export, Global};
 use domain::ids::RunId;
-use exporters::{Exporter, FolderSink, JudgedRun, Sink, StoredRun, StoredTrace, Wanted, Writer};
+use exporters::{
+    Exporter, JudgedRun, StoredRun, StoredTrace, Wanted, WriteFolder, WriteJudged, WriteTrace, Writer,
+};
 use files::output::NewFolder;
 use notebook::Notebook;
 use terminal::{Folder, Out};
-
-/// How the writer of a folder is called.
-type WriteFolder = fn(&StoredRun<'_>, &mut dyn FolderSink) -> exporters::Result<()>;
-/// How the writer of a judged run is called.
-type WriteJudged = fn(&JudgedRun<'_>, &mut dyn Sink) -> exporters::Result<()>;
-/// How the writer of a trace is called.
-type WriteTrace = fn(&mut StoredTrace<'_>, &mut dyn Sink) -> exporters::Result<()>;
 
 /// Writes the table of trials, one trace, or what another program makes its charts of.
 pub fn export(global: &Global, arguments: &Export) -> Result<End> {

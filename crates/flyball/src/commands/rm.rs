@@ -48,14 +48,8 @@ fn refuse_measured(notebook: &Notebook, runs: &[RunId]) -> Result<()> {
 }
 
 fn agreed(runs: &[(RunId, Bytes)]) -> Result<bool> {
-    let what = match runs {
-        [(run, size)] => format!("`{run}` ({size})"),
-        several => {
-            let names: Vec<String> = several.iter().map(|(run, size)| format!("`{run}` ({size})")).collect();
-            format!("{} runs: {}", several.len(), names.join(", "))
-        }
-    };
+    let what = results::in_words(runs);
     let answer = terminal::confirmed(format_args!("remove {what} for good?"))?;
-    Ok(answer
-        .ok_or_else(|| Usage(format!("nobody can be asked here whether to remove {what}; add --yes")))?)
+    let nobody = || Usage(format!("nobody can be asked here whether to remove {what}; add --yes"));
+    Ok(answer.ok_or_else(nobody)?)
 }

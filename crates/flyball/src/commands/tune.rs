@@ -22,6 +22,9 @@ pub fn tune(global: &Global, arguments: &Tune) -> Result<End> {
     if let Some(finding) = &arguments.finding {
         return tune_measured::finding(global, arguments, finding);
     }
+    if arguments.search {
+        return tune_measured::search_listed(global, arguments);
+    }
     if arguments.set.is_empty() {
         return Err(usage("nothing to tune: name a setting with --set SETTING=VALUE, or undo with --undo"));
     }

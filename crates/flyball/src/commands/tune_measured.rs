@@ -10,20 +10,29 @@ use crate::{places, typed};
 use analysis::summary::Verdict;
 use anyhow::{Context, Result, anyhow};
 use command_line::{Global, Tune};
+use domain::rng::Seed;
 use domain::setting::SettingRequest;
+use domain::study::Study;
 use machine::lasting::Written;
 use notebook::Notebook;
 use report::{MeasuredOn, not_kept};
-use results::Results;
+use results::{Replayable, Results};
 use session::dry_run::DryRun;
-use session::tuning::{Decides, Load, STUDY, finding_of, study_of_cell, study_of_load};
+use session::tuning::{
+    Changes, Decides, Load, SEARCH, STUDY, combinations, finding_of, found, study_of_cell, study_of_load,
+    study_of_search,
+};
 use session::{Begin, Request};
 
 /// Measures the remedy of a finding, by the command if there is one, else as the finding's run measured.
 pub fn finding(global: &Global, arguments: &Tune, named: &str) -> Result<End> {
     let (run, number) = finding_of(named)?;
     let notebook = Notebook::open(&places::notebook(global)?)?;
-    let results = shown::load(&notebook, &notebook.find(run)?, None)?;
+    let id = notebook.find(run)?;
+    if arguments.search {
+        return search(global, arguments, &Replayable::open(&notebook, &id, terminal::warn)?.promising()?);
+    }
+    let results = shown::load(&notebook, &id, None)?;
     let remedy = results::remedy(&results, number)?;
     let named_load = load_of(arguments);
     if !named_load.is_none() {
@@ -32,15 +41,39 @@ pub fn finding(global: &Global, arguments: &Tune, named: &str) -> Result<End> {
     let cell = remedy.cell.with_context(|| {
         format!("`{named}` compares no trials of this machine; say what the change is for: `flyball tune {named} -- COMMAND`, or `--pid N`")
     })?;
-    let text =
-        study_of_cell(remedy.settings, &results.data.run.study_text, &cell, named_load.decides.as_ref());
+    let changes = Changes::One(remedy.settings);
+    let text = study_of_cell(changes, &results.data.run.study_text, &cell, named_load.decides.as_ref());
     let text = text.map_err(|why| anyhow!("cannot measure `{named}` as `{run}` did: {why}"))?;
     measured(global, arguments, remedy.settings, &text)
 }
 
 /// Measures a change by the command, or on the load that runs already.
 pub fn load(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -> Result<End> {
-    measured(global, arguments, settings, &study_of_load(settings, &load_of(arguments))?)
+    measured(global, arguments, settings, &study_of_load(Changes::One(settings), &load_of(arguments))?)
+}
+
+/// Looks for the best combination of the values that are listed.
+pub fn search_listed(global: &Global, arguments: &Tune) -> Result<End> {
+    search(global, arguments, &combinations(&arguments.set, Seed(arguments.seed.unwrap_or_default()))?)
+}
+
+/// Looks for the best of these changes, and measures it as any other change, by trials of its own.
+fn search(global: &Global, arguments: &Tune, all: &[Vec<SettingRequest>]) -> Result<End> {
+    let text = study_of_search(all, &load_of(arguments))?;
+    let study = parsed_text(&text, SEARCH)?;
+    if arguments.dry_run {
+        return dry_run(global, arguments, study);
+    }
+    let (results, ended) = trials(global, arguments, &study, &text)?;
+    if ended != End::Done {
+        return Ok(ended);
+    }
+    if !global.json {
+        shown::print(global, &results, Length::Screen)?;
+    }
+    let (settings, said) = found(&results.data, &results.summary);
+    terminal::say(said);
+    if settings.is_empty() { Ok(ended) } else { load(global, arguments, settings) }
 }
 
 /// What a change is measured on.
@@ -56,31 +89,38 @@ fn measured(global: &Global, arguments: &Tune, settings: &[SettingRequest], text
         // What could not be kept is not measured first.
         plan(arguments, settings)?;
     }
-    let notebook = places::absolute(&places::notebook(global)?)?;
-    let work = notebook.join("work");
     if arguments.dry_run {
-        return show_plan(global, &DryRun::on_a_host(study, arguments.seed, &work)?);
+        return dry_run(global, arguments, study);
     }
-    let (results, ended) = {
-        let interrupt = Interrupt::catch()?;
-        let request = Request {
-            study: &study,
-            text,
-            home: None,
-            notebook: &notebook,
-            seed: arguments.seed,
-            begin: Begin::Anew,
-            limit: None,
-            command: typed(),
-            interrupt: interrupt.flag(),
-        };
-        let measured = on_this_machine(&request, work, None)?;
-        let results = shown::load(&measured.notebook, &measured.run, None)?;
-        let ended = end(&measured, &results);
-        (results, ended)
-    };
+    let (results, ended) = trials(global, arguments, &study, text)?;
     shown::print(global, &results, Length::Screen)?;
     conclude(global, arguments, settings, &results, ended)
+}
+
+fn dry_run(global: &Global, arguments: &Tune, study: Study) -> Result<End> {
+    let work = places::absolute(&places::notebook(global)?)?.join("work");
+    show_plan(global, &DryRun::on_a_host(study, arguments.seed, &work)?)
+}
+
+/// Makes the trials of a study on this machine.
+fn trials(global: &Global, arguments: &Tune, study: &Study, text: &str) -> Result<(Results, End)> {
+    let notebook = places::absolute(&places::notebook(global)?)?;
+    let interrupt = Interrupt::catch()?;
+    let request = Request {
+        study,
+        text,
+        home: None,
+        notebook: &notebook,
+        seed: arguments.seed,
+        begin: Begin::Anew,
+        limit: None,
+        command: typed(),
+        interrupt: interrupt.flag(),
+    };
+    let measured = on_this_machine(&request, notebook.join("work"), None)?;
+    let results = shown::load(&measured.notebook, &measured.run, None)?;
+    let ended = end(&measured, &results);
+    Ok((results, ended))
 }
 
 /// Keeps what is better, where that is asked for, and says what became of it.

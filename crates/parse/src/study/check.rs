@@ -386,17 +386,22 @@ fn factor_options_exist(study: &Study, factor: &Factor, root: &Section) {
     }
 }
 
-/// What is to be decided is which of two cells is better.
+/// What is to be decided is which of two cells is better; of many, all have to do the same work.
 fn what_is_decided_has_two_sides(study: &Study, root: &Section) {
-    let has_two = study.workloads.len() == 1
-        && matches!(study.factors.as_slice(), [factor] if factor.levels.len() == 2);
-    if study.measure.until == Until::Decided && !has_two {
-        let measure = root.get("measure").expect("what is not the default stands in the file");
-        below(measure, &["until"]).refuse(
+    let is_alone = study.workloads.len() == 1;
+    let has_two = matches!(study.factors.as_slice(), [factor] if factor.levels.len() == 2);
+    let refused = match study.measure.until {
+        Until::Decided if !(is_alone && has_two) => {
             "`decided` takes one workload and one factor of two levels, of which the second is held against the first; \
-             with more, write `precise`",
-        );
-    }
+             with more, write `precise`, or `best`"
+        }
+        Until::Best if !is_alone || study.factors.is_empty() => {
+            "`best` takes one workload and at least one factor: cells of two workloads are no better or worse than one another"
+        }
+        _ => return,
+    };
+    let measure = root.get("measure").expect("what is not the default stands in the file");
+    below(measure, &["until"]).refuse(refused);
 }
 
 /// Two factors that set one thing would leave one of them without effect, and look measured all the same.

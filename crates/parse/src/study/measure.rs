@@ -105,7 +105,7 @@ fn until(node: &Node) -> Option<Until> {
     let found = Until::ALL.into_iter().find(|(name, _)| *name == text);
     if found.is_none() {
         node.refuse(format!(
-            "is `{}`; repeats go on until a cell is `precise` or two are `decided`",
+            "is `{}`; repeats go on until a cell is `precise`, two are `decided`, or the `best` of many is found",
             text.escape_debug()
         ));
     }

@@ -202,13 +202,21 @@ fn a_study_that_goes_on_until_it_is_decided_has_two_cells() {
     check_after_head(
         &format!("{FIO}{decided}"),
         expect![[r#"
-        line 9, column 9: `measure.until`: `decided` takes one workload and one factor of two levels, of which the second is held against the first; with more, write `precise`
+        line 9, column 9: `measure.until`: `decided` takes one workload and one factor of two levels, of which the second is held against the first; with more, write `precise`, or `best`
     "#]],
     );
     check_after_head(
         &format!("{FIO}[measure]\nuntil = \"clear\"\n"),
         expect![[r#"
-        line 9, column 9: `measure.until`: is `clear`; repeats go on until a cell is `precise` or two are `decided`
+        line 9, column 9: `measure.until`: is `clear`; repeats go on until a cell is `precise`, two are `decided`, or the `best` of many is found
+    "#]],
+    );
+    let best = "[measure]\nuntil = \"best\"\n";
+    assert_eq!(study(&format!("{two}{best}")).measure.until, Until::Best);
+    check_after_head(
+        &format!("{FIO}{best}"),
+        expect![[r#"
+        line 9, column 9: `measure.until`: `best` takes one workload and at least one factor: cells of two workloads are no better or worse than one another
     "#]],
     );
 }

@@ -1,0 +1,114 @@
+//! `until = "best"` on simulated machines: what it finds is as good as the best of the whole grid, in less
+//! than a quarter of the trials that ten of each cell take.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it saw"
+)]
+
+use crate::support::Place;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Machines with watts whose driver takes ondemand and conservative.
+const MACHINES: [&str; 4] = ["lab", "skylake-leap421", "xeon-e5-acpi", "xeon-e5-acpi-turbo"];
+
+/// Loads on a volume of dm-crypt, and what decides. The least energy is at no end of the grid.
+const LOADS: [(&str, &str); 5] = [
+    ("rw = \"read\", bs = \"4k\", ioengine = \"psync\"", "throughput"),
+    ("rw = \"read\", bs = \"4k\", ioengine = \"psync\"", "energy_per_gb"),
+    ("rw = \"randread\", bs = \"16k\", ioengine = \"libaio\", iodepth = 4", "latency_p99"),
+    ("rw = \"randwrite\", bs = \"4k\", ioengine = \"libaio\", iodepth = 8", "energy_per_io"),
+    ("rw = \"write\", bs = \"64k\", ioengine = \"libaio\", iodepth = 2", "energy_per_gb"),
+];
+
+/// The policies: each governor, and the tunables of those that have some.
+fn policies() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut add = |name: String, settings: String| all.push((name, settings));
+    for threshold in [30, 50, 70, 80, 95] {
+        for rate in [10_000, 40_000, 100_000] {
+            add(
+                format!("ondemand {threshold} {rate}"),
+                format!(
+                    "governor = \"ondemand\", \"ondemand.up_threshold\" = {threshold}, \"ondemand.sampling_rate\" = {rate}"
+                ),
+            );
+        }
+    }
+    for threshold in [40, 60, 80] {
+        for rate in [10_000, 100_000] {
+            add(
+                format!("conservative {threshold} {rate}"),
+                format!(
+                    "governor = \"conservative\", \"conservative.up_threshold\" = {threshold}, \"conservative.sampling_rate\" = {rate}"
+                ),
+            );
+        }
+    }
+    add("performance".into(), "governor = \"performance\"".into());
+    add("powersave".into(), "governor = \"powersave\"".into());
+    all
+}
+
+fn study(machine: &str, (load, metric): (&str, &str), measured: &str) -> String {
+    let mut text = format!(
+        "flyball = 1\nname = \"grid\"\nquestion = \"Which policy is best?\"\n[sim]\nmachine = \"{machine}\"\n\
+         [lab]\nvcpus = 1\npstates = \"laptop-5\"\n\
+         [stack.disk]\nkind = \"devices\"\nnull_blk = \"1GiB\"\nattributes = \"irqmode=2 completion_nsec=1000000\"\n\
+         [stack.vault]\nkind = \"crypt\"\non = \"disk\"\ntype = \"plain\"\ncipher = \"aes-cbc-essiv:sha256\"\nkey_size = 256\n\
+         [workload.load]\ntool = \"fio\"\noptions = {{ {load}, direct = true, time_based = true, runtime = \"2s\" }}\n\
+         [factor.policy]\n"
+    );
+    for (name, settings) in policies() {
+        let _ = write!(text, "[[factor.policy.level]]\nname = \"{name}\"\nsettings = {{ {settings} }}\n");
+    }
+    text + &format!("[measure]\nmetric = \"{metric}\"\n{measured}\n")
+}
+
+/// Each cell that was measured: its name, its median, and how many trials it has.
+fn cells(report: &Value) -> Vec<(&str, f64, usize)> {
+    let all = report["cells"].as_array().unwrap().iter();
+    all.filter_map(|cell| {
+        Some((cell["cell"].as_str()?, cell["median"].as_f64()?, cell["trials"].as_array()?.len()))
+    })
+    .collect()
+}
+
+#[test]
+fn what_a_search_finds_is_as_good_as_the_best_of_the_whole_grid() {
+    let cases: Vec<(&str, (&str, &str))> =
+        MACHINES.into_iter().flat_map(|machine| LOADS.map(|load| (machine, load))).collect();
+    let extent = testing::Extent::of(1, cases.len() as u64);
+    for number in 0..extent.count {
+        let (machine, load) = cases[((extent.seed + number) % cases.len() as u64) as usize];
+        let place = Place::new();
+        let run = |name: &str, measured: &str| -> Value {
+            let file = place.study(name, &study(machine, load, measured));
+            let text = place.measure(&["run", "--new", "--on", "sim", "--seed", "7", "--json", &file]);
+            serde_json::from_str(&text).unwrap()
+        };
+        let (grid, search) =
+            (run("grid", "repeats = 10"), run("best", "repeats = [1, 15]\nuntil = \"best\""));
+        let is_lower = load.1 != "throughput";
+        let (all, searched) = (cells(&grid), cells(&search));
+        let better = |a: f64, b: f64| if is_lower { b.total_cmp(&a) } else { a.total_cmp(&b) };
+        let best = all.iter().max_by(|a, b| better(a.1, b.1)).unwrap();
+        let found = searched.iter().max_by(|a, b| a.2.cmp(&b.2).then_with(|| better(a.1, b.1))).unwrap();
+        // What was found, by the trials of the whole grid.
+        let worth = all.iter().find(|cell| cell.0 == found.0).unwrap().1;
+        let off = if is_lower { worth / best.1 } else { best.1 / worth } - 1.0;
+        let trials = |cells: &[(&str, f64, usize)]| cells.iter().map(|cell| cell.2).sum::<usize>();
+        let share = trials(&searched) as f64 / trials(&all) as f64;
+        eprintln!(
+            "{machine}, {load:?}: found {}, {:.1}% off the best, {}, in {} of {} trials",
+            found.0,
+            off * 100.0,
+            best.0,
+            trials(&searched),
+            trials(&all)
+        );
+        assert!(all.len() >= 12 && off <= 0.03 && share <= 0.25, "{off} {share}");
+        assert!(search["verdict"].as_str().unwrap().contains("has to be measured anew"), "{search:#}");
+    }
+}
