@@ -53,19 +53,17 @@ pub fn about<'a>(data: &'a RunData, summary: &'a RunSummary) -> Option<About<'a>
     Some(About { factor: first.factor, comparison: first.comparison, cells: cells.collect() })
 }
 
-/// The cell that a search for the best has kept to its end, with the best median of those that were measured
-/// as often; `None` where nothing was measured.
-pub fn best(summary: &RunSummary) -> Option<&CellSummary> {
+/// The cells as a search for the best ranks them: what it measured most often is first, and of that what has
+/// the best median. What was not measured is left out.
+pub fn ranked(summary: &RunSummary) -> Vec<&CellSummary> {
     let good = |cell: &CellSummary| match summary.better {
-        Better::Higher => cell.median,
-        Better::Lower => cell.median.map(|median| -median),
+        Better::Higher => cell.median.unwrap_or_default(),
+        Better::Lower => -cell.median.unwrap_or_default(),
     };
-    let measured = summary.cells.iter().filter(|cell| cell.median.is_some());
-    // Of equals the first.
-    measured.rev().max_by(|a, b| {
-        let by_median = || good(a).unwrap_or_default().total_cmp(&good(b).unwrap_or_default());
-        a.points.len().cmp(&b.points.len()).then_with(by_median)
-    })
+    let mut cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.median.is_some()).collect();
+    // Of equals the first stays the first.
+    cells.sort_by(|a, b| b.points.len().cmp(&a.points.len()).then_with(|| good(b).total_cmp(&good(a))));
+    cells
 }
 
 /// The factors that the question is about; where none of them was compared, all.
@@ -89,8 +87,8 @@ fn unqualified(data: &RunData, summary: &RunSummary) -> String {
     if let Some(happened) = data.study.is_recording().then(|| happened(data)).flatten() {
         return happened;
     }
-    if let Some(best) = best(summary).filter(|_| data.study.measure.until == Until::Best) {
-        return found_best(summary, best);
+    if data.study.measure.until == Until::Best {
+        return found_best(summary, &ranked(summary));
     }
     let factors = standings(data, summary);
     if factors.is_empty() {
@@ -252,13 +250,13 @@ fn nothing_measured(data: &RunData, metric: &str) -> String {
 }
 
 /// Of a search: what it found, and that this proves nothing yet.
-fn found_best(summary: &RunSummary, best: &CellSummary) -> String {
+fn found_best(summary: &RunSummary, ranked: &[&CellSummary]) -> String {
+    let [best, ..] = ranked else { return String::new() };
     let levels: Vec<&str> = best.levels.values().map(String::as_str).collect();
-    let measured = summary.cells.iter().filter(|cell| !cell.points.is_empty()).count();
     format!(
         "`{}` is the best of {}: {} {} ({}); these trials chose it, so that what it gains has to be measured anew",
         levels.join(" "),
-        counted(measured, "cell"),
+        counted(ranked.len(), "cell"),
         metric_words(&summary.metric),
         summary.unit.show(best.median.unwrap_or_default()),
         counted(best.points.len(), "trial")
@@ -332,6 +330,9 @@ mod tests {
             summary.verdict,
             "`c` is the best of 5 cells: throughput 4.00 MB/s (3 trials); these trials chose it, so that what it gains has to be measured anew"
         );
+        let order: Vec<&str> =
+            ranked(&summary).into_iter().map(|cell| cell.levels["change"].as_str()).collect();
+        assert_eq!(order, ["c", "b", "a", "before", "d"]);
         let comparisons: Vec<&Comparison> =
             summary.effects.iter().flat_map(|effect| &effect.comparisons).collect();
         assert!(comparisons.len() >= 4);

@@ -152,6 +152,11 @@ fn the_best_of_many_changes_is_found_and_then_measured_by_trials_of_its_own() {
     fs::write(SYSCTL, "10").unwrap();
     let none = search("60,90");
     assert!(none.contains("none of them is better than the machine as it is; nothing is changed"), "{none}");
+    let unknown = ["--search", "--set", "vm.no_such_key=1,2", "--metric-command", &counted];
+    let output = tune(&place, &unknown).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("none of them could be measured here; nothing is changed"), "{told}");
     assert!(value() == "10" && load.is_there());
 }
 

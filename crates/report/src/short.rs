@@ -7,9 +7,11 @@ use crate::wording::{
     names, question, trial_count,
 };
 use crate::{Report, next, published, simulation};
+use analysis::answer::ranked;
 use analysis::stats::quantile::median;
 use analysis::summary::CellSummary;
 use analysis::words::percent;
+use domain::study::Until;
 use domain::units::significant;
 
 /// How many lines a screen has.
@@ -158,7 +160,12 @@ fn figures(report: &Report, rows: usize, notes: Notes, width: usize, page: &mut 
         Notes::Shown => format!("{what}; n trials, median, interval of the median"),
         Notes::Short => what,
     });
-    let all: Vec<[String; 4]> = summary.cells.iter().map(|cell| row(report, cell)).collect();
+    let in_order = match report.data.study.measure.until {
+        // Of a search, what it found is first.
+        Until::Best => ranked(summary),
+        Until::Precise | Until::Decided => summary.cells.iter().collect(),
+    };
+    let all: Vec<[String; 4]> = in_order.into_iter().map(|cell| row(report, cell)).collect();
     let shown = shown_cells(all.len(), rows);
     let fits = shown == all.len();
     let widths: Vec<usize> =

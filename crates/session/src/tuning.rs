@@ -10,8 +10,8 @@ use crate::draft::quoted;
 use crate::error::{Error, Result};
 use crate::recordings::short_command;
 use crate::study_text::plain_text;
-use analysis::answer::best;
-use analysis::summary::{RunData, RunSummary};
+use analysis::answer::ranked;
+use analysis::summary::{CellSummary, RunData, RunSummary};
 use domain::database::counters::{QUERIES, TRANSACTIONS, WRITE_TRANSACTIONS};
 use domain::plan::Cell;
 use domain::rng::Seed;
@@ -347,14 +347,18 @@ fn as_it_is(head: &str, workload: &str, changes: Changes<'_>, metric: &str) -> S
 /// The settings of the change that a search found, and what is to be said of them; none where the machine as
 /// it is was best.
 pub fn found<'a>(data: &'a RunData, summary: &RunSummary) -> (&'a [SettingRequest], String) {
-    let name = best(summary).and_then(|cell| cell.levels.get(FACTOR));
+    let name = ranked(summary).first().and_then(|best| best.levels.get(FACTOR));
     let levels = data.study.factors.iter().filter(|factor| factor.name == FACTOR).flat_map(|one| &one.levels);
     let level = levels.into_iter().find(|level| Some(&level.name) == name);
     let settings = level.map_or(&[][..], |level| &level.settings);
     let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
-    let said = match settings.is_empty() {
-        true => "none of them is better than the machine as it is; nothing is changed".to_owned(),
-        false => format!("now measured by trials of its own: {}", words.join(", ")),
+    let is_change = |cell: &&CellSummary| cell.levels.get(FACTOR).is_some_and(|level| level != BEFORE);
+    let said = if !settings.is_empty() {
+        format!("now measured by trials of its own: {}", words.join(", "))
+    } else if ranked(summary).iter().any(is_change) {
+        "none of them is better than the machine as it is; nothing is changed".to_owned()
+    } else {
+        "none of them could be measured here; nothing is changed".to_owned()
     };
     (settings, said)
 }

@@ -65,7 +65,7 @@ fn search(global: &Global, arguments: &Tune, all: &[Vec<SettingRequest>]) -> Res
         return dry_run(global, arguments, study);
     }
     let (results, ended) = trials(global, arguments, &study, &text)?;
-    if ended != End::Done {
+    if matches!(ended, End::Interrupted | End::LeftAlone) {
         return Ok(ended);
     }
     if !global.json {
