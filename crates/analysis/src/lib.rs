@@ -27,6 +27,7 @@ pub mod summarise;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+pub mod trade_off;
 pub mod usage;
 pub mod usual;
 pub mod window_loads;

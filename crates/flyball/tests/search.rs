@@ -112,3 +112,22 @@ fn what_a_search_finds_is_as_good_as_the_best_of_the_whole_grid() {
         assert!(search["verdict"].as_str().unwrap().contains("has to be measured anew"), "{search:#}");
     }
 }
+
+#[test]
+fn speed_and_watts_are_drawn_against_each_other_and_what_is_a_choice_is_named() {
+    let place = Place::new();
+    let file = place.study("grid", &study("xeon-e5-acpi", LOADS[0], "repeats = 2"));
+    place.measure(&["run", "--new", "--on", "sim", "--seed", "7", &file]);
+    let text = place.ok(&["show", "--full", "grid"]);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "In throughput and watts together no other cell beats performance (";
+    assert!(words.contains(said) && words.contains("powersave ("), "{text}");
+    place.ok(&["report", "grid", "-o", "page.html"]);
+    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(page.contains(said) && page.contains("throughput of load against watts"));
+    // A metric that is one of energy has no other beside it.
+    let file = place
+        .study("joules", &study("xeon-e5-acpi", LOADS[1], "repeats = 2").replace("\"grid\"", "\"joules\""));
+    place.measure(&["run", "--new", "--on", "sim", "--seed", "7", &file]);
+    assert!(!place.ok(&["show", "--full", "joules"]).contains("no other cell beats"));
+}

@@ -18,6 +18,7 @@ mod published;
 mod reproduce;
 mod results;
 mod traces;
+mod trade_off;
 mod trials;
 
 pub use comparison::comparison_html;

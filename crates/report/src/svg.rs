@@ -11,6 +11,7 @@ pub(crate) mod scale;
 pub(crate) mod curve;
 pub(crate) mod forest;
 pub(crate) mod order;
+pub(crate) mod scatter;
 pub(crate) mod series;
 pub(crate) mod strip;
 

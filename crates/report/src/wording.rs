@@ -543,6 +543,14 @@ pub(crate) fn one_line(text: &str) -> String {
     inert::prose(text.trim()).into_owned()
 }
 
+/// A cell by its workload, where there are several, and its levels.
+pub(crate) fn cell_label(report: &Report, cell: &CellSummary) -> String {
+    let levels: Vec<&str> = factor_levels(report, cell).into_iter().map(|(_, level)| level).collect();
+    let is_only = workloads(&report.summary.cells).len() == 1 && !levels.is_empty();
+    let workload = (!is_only).then_some(cell.workload.as_str());
+    workload.into_iter().chain(levels).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Every cell: its trials, median, interval, what it is relative to the best, and its spread.
 
 use super::pictures::{Picture, picture};
+use super::trade_off;
 use crate::Report;
 use crate::document::{Block, in_html};
 use crate::sections::{COSTS_TITLE, WORK_TITLE, costs_table, work_table};
@@ -32,6 +33,7 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
                     Picture::Heat(heat) => { (heat.markup(report)) (folded(report, &mine)) }
                     Picture::Rows => (table(report, &mine)),
                 }
+                @if let Some(figure) = trade_off::figure(report, &mine, workload) { (figure) }
             }
             @if let Some(note) = load_note(report) { p class="note" { (note) } }
             @for (title, costs) in [(COSTS_TITLE, costs_table(report)), (WORK_TITLE, work_table(report))] {

@@ -1,13 +1,15 @@
 //! Latency, energy and CPU time of each cell, beside what the report is about; and what a gigabyte, an I/O or
 //! a transaction of it took.
 
-use super::{heading, table};
+use super::{heading, item, table};
 use crate::Report;
 use crate::document::{Block, Table};
-use crate::wording::{factor_levels, workloads};
+use crate::wording::{cell_label, counted, value, workloads};
 use analysis::costs::{self, Cost};
 use analysis::summary::{CellSummary, RunData};
+use analysis::trade_off::places;
 use domain::ids::CellId;
+use domain::units::Unit;
 
 /// The title of [`costs_table`].
 pub(crate) const COSTS_TITLE: &str = "Latency, energy and CPU beside it";
@@ -19,7 +21,36 @@ pub(crate) const WORK_TITLE: &str = "What a unit of work took";
 pub(super) fn costs(report: &Report) -> Vec<Block> {
     let tables = [(COSTS_TITLE, costs_table(report)), (WORK_TITLE, work_table(report))];
     let titled = tables.into_iter().filter_map(|(title, table)| Some([heading(title), Block::Table(table?)]));
-    titled.flatten().collect()
+    let chosen = workloads(&report.summary.cells).into_iter().filter_map(|workload| {
+        let mine = report.summary.cells.iter().filter(|cell| cell.workload == workload);
+        trade_off(report, &mine.collect::<Vec<_>>()).map(item)
+    });
+    titled.flatten().chain(chosen).collect()
+}
+
+/// How many cells of a trade-off are named.
+const MOST_NAMED: usize = 5;
+
+/// Which cells of a workload no other beats in speed and watts; `None` where there is nothing to choose
+/// between.
+pub(crate) fn trade_off(report: &Report, cells: &[&CellSummary]) -> Option<String> {
+    let mut places = places(report.data, report.summary, cells);
+    places.retain(|place| place.is_unbeaten);
+    places.sort_by(|a, b| b.watts.total_cmp(&a.watts));
+    // Of many, both ends and some in between.
+    let (last, most) = (places.len().saturating_sub(1), places.len().min(MOST_NAMED));
+    let named = (0..most).map(|at| {
+        let place = &places[at * last / most.saturating_sub(1).max(1)];
+        let figure = value(&report.summary.unit, Some(place.figure));
+        format!("{} ({figure}, {})", cell_label(report, place.cell), Unit::Watts.show(place.watts))
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match places.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(", and {}", counted(more, "other")),
+    };
+    let metric = &report.summary.metric;
+    (!places.is_empty()).then(|| format!("In {metric} and watts together no other cell beats {named}{more}"))
 }
 
 /// Latency, energy and CPU of each cell, medians over its valid trials.
@@ -77,12 +108,4 @@ fn short(metric: &str) -> &str {
         "wakeups_per_transaction" => "wake-ups/transaction",
         other => other,
     }
-}
-
-/// A cell by its workload, where there are several, and its levels.
-fn cell_label(report: &Report, cell: &CellSummary) -> String {
-    let levels: Vec<&str> = factor_levels(report, cell).into_iter().map(|(_, level)| level).collect();
-    let is_only = workloads(&report.summary.cells).len() == 1 && !levels.is_empty();
-    let workload = (!is_only).then_some(cell.workload.as_str());
-    workload.into_iter().chain(levels).collect::<Vec<_>>().join(" ")
 }

@@ -16,7 +16,7 @@ mod trial;
 mod virtual_machine;
 
 pub(crate) use comparison::comparison;
-pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, work_table};
+pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, trade_off, work_table};
 pub(crate) use profile::profile;
 pub(crate) use recorded::recorded_parts;
 pub use recorded::use_in_words;
