@@ -35,8 +35,12 @@ impl<'a> About<'a> {
     }
 }
 
-/// What the verdict of a run is about; `None` where nothing was compared.
+/// What the verdict of a run is about; `None` where nothing was compared, and of a search, which compares no
+/// two of its cells.
 pub fn about<'a>(data: &'a RunData, summary: &'a RunSummary) -> Option<About<'a>> {
+    if data.study.measure.until == Until::Best {
+        return None;
+    }
     let rank = |standing: &Standing<'_>| match standing.state {
         State::Decides => 2,
         State::Undecided => 1,
@@ -64,6 +68,15 @@ pub fn ranked(summary: &RunSummary) -> Vec<&CellSummary> {
     // Of equals the first stays the first.
     cells.sort_by(|a, b| b.points.len().cmp(&a.points.len()).then_with(|| good(b).total_cmp(&good(a))));
     cells
+}
+
+/// The cells in the order in which they are shown: that of the plan, and of a search what it found first.
+pub fn in_order<'a>(data: &RunData, summary: &'a RunSummary) -> Vec<&'a CellSummary> {
+    if data.study.measure.until != Until::Best {
+        return summary.cells.iter().collect();
+    }
+    let unmeasured = summary.cells.iter().filter(|cell| cell.median.is_none());
+    ranked(summary).into_iter().chain(unmeasured).collect()
 }
 
 /// The factors that the question is about; where none of them was compared, all.
@@ -252,10 +265,13 @@ fn nothing_measured(data: &RunData, metric: &str) -> String {
 /// Of a search: what it found, and that this proves nothing yet.
 fn found_best(summary: &RunSummary, ranked: &[&CellSummary]) -> String {
     let [best, ..] = ranked else { return String::new() };
-    let levels: Vec<&str> = best.levels.values().map(String::as_str).collect();
+    let levels: Vec<String> = match best.levels.len() {
+        1 => best.levels.values().cloned().collect(),
+        _ => best.levels.iter().map(|(factor, level)| format!("{factor} {level}")).collect(),
+    };
     format!(
         "`{}` is the best of {}: {} {} ({}); these trials chose it, so that what it gains has to be measured anew",
-        levels.join(" "),
+        levels.join(", "),
         counted(ranked.len(), "cell"),
         metric_words(&summary.metric),
         summary.unit.show(best.median.unwrap_or_default()),
@@ -333,6 +349,7 @@ mod tests {
         let order: Vec<&str> =
             ranked(&summary).into_iter().map(|cell| cell.levels["change"].as_str()).collect();
         assert_eq!(order, ["c", "b", "a", "before", "d"]);
+        assert_eq!(about(&data, &summary), None);
         let comparisons: Vec<&Comparison> =
             summary.effects.iter().flat_map(|effect| &effect.comparisons).collect();
         assert!(comparisons.len() >= 4);

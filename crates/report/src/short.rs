@@ -7,11 +7,10 @@ use crate::wording::{
     names, question, trial_count,
 };
 use crate::{Report, next, published, simulation};
-use analysis::answer::ranked;
+use analysis::answer::in_order;
 use analysis::stats::quantile::median;
 use analysis::summary::CellSummary;
 use analysis::words::percent;
-use domain::study::Until;
 use domain::units::significant;
 
 /// How many lines a screen has.
@@ -160,12 +159,8 @@ fn figures(report: &Report, rows: usize, notes: Notes, width: usize, page: &mut 
         Notes::Shown => format!("{what}; n trials, median, interval of the median"),
         Notes::Short => what,
     });
-    let in_order = match report.data.study.measure.until {
-        // Of a search, what it found is first.
-        Until::Best => ranked(summary),
-        Until::Precise | Until::Decided => summary.cells.iter().collect(),
-    };
-    let all: Vec<[String; 4]> = in_order.into_iter().map(|cell| row(report, cell)).collect();
+    let cells = in_order(report.data, summary);
+    let all: Vec<[String; 4]> = cells.into_iter().map(|cell| row(report, cell)).collect();
     let shown = shown_cells(all.len(), rows);
     let fits = shown == all.len();
     let widths: Vec<usize> =

@@ -58,12 +58,18 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// With more places than this it is the device that does no more: a scheduler has 64 for a SATA disk that
-/// takes 32 at once.
-const FEW: u64 = 48;
-
-/// The kernel's own number for a device that takes 32 at once.
+/// With as many places it is the device that does no more, where it does not say how many it takes at once:
+/// the kernel's own number for one that takes 32.
 const USUAL: u64 = 64;
+
+/// How many places the kernel gives a device; `None` of a SCSI disk whose depth was not recorded, which may
+/// be one that takes a single request at a time.
+fn usual(device: &BlockDevice) -> Option<u64> {
+    match device.queue.as_ref()?.device_depth {
+        Some(depth) => Some(u64::from(depth) * 2),
+        None => (!device.name.starts_with("sd")).then_some(USUAL),
+    }
+}
 
 /// Of the places, so many are taken in the mean where there is always somebody who waits for one.
 const MIN_TAKEN: f64 = 0.8;
@@ -74,30 +80,44 @@ const ALL_TAKEN: f64 = 1.05;
 /// A device with requests in flight less often has places for all.
 const MIN_BUSY: f64 = 0.7;
 
-/// The device whose few places were taken most, how many it has, and which share was taken while it was busy.
-fn most_taken<'u>(case: &Case<'_>, usage: &'u Usage) -> Option<(&'u DiskUsage, u64, f64)> {
+/// A device whose few places were taken.
+struct Taken<'u> {
+    disk: &'u DiskUsage,
+    /// While it is busy, mean.
+    in_flight: f64,
+    places: u64,
+    /// How many the kernel gives such a device.
+    usual: u64,
+}
+
+impl Taken<'_> {
+    fn share(&self) -> f64 {
+        self.in_flight / self.places as f64
+    }
+}
+
+/// The device with fewer places than the kernel gives it, of which most were taken.
+fn most_taken<'u>(case: &Case<'_>, usage: &'u Usage) -> Option<Taken<'u>> {
     let disks = usage.disks.iter().filter(|disk| disk.busy >= MIN_BUSY);
     let all = disks.filter_map(|disk| {
         let device = case.inventory?.device(&disk.device)?;
-        let (places, _) = places(device)?;
+        let ((all, _), usual) = (places(device)?, usual(device)?);
         let of_one = u64::from(device.queue.as_ref()?.nr_requests?);
         let in_flight = disk.depth? / disk.busy;
         // What submits on one CPU has the places of one of the queues.
         let is_one = in_flight <= of_one as f64 * ALL_TAKEN;
-        let places = if is_one { of_one } else { places };
-        let share = in_flight / places as f64;
-        (places < FEW && share >= MIN_TAKEN).then_some((disk, places, share))
+        let taken = Taken { disk, in_flight, places: if is_one { of_one } else { all }, usual };
+        (of_one < usual && taken.share() >= MIN_TAKEN).then_some(taken)
     });
-    all.max_by(|(.., a), (.., b)| a.total_cmp(b))
+    all.max_by(|a, b| a.share().total_cmp(&b.share()))
 }
 
 /// A device that was watched with nearly all of its few places taken.
 fn taken(case: &Case<'_>) -> Option<Finding> {
-    let (source, usage, _) = case.worst_usage(|usage| most_taken(case, usage).map(|(.., share)| share))?;
-    let (disk, places, _) = most_taken(case, usage)?;
+    let (source, usage, _) = case.worst_usage(|usage| Some(most_taken(case, usage)?.share()))?;
+    let Taken { disk, in_flight, places, usual } = most_taken(case, usage)?;
     let name = &disk.device;
-    let in_flight = disk.depth? / disk.busy;
-    let more = request(name, USUAL);
+    let more = request(name, usual);
     Some(Finding {
         rule: RULE.name,
         title: format!(
@@ -121,7 +141,9 @@ fn taken(case: &Case<'_>) -> Option<Finding> {
         confidence: Confidence::Likely,
         gain: None,
         remedy: Some(Remedy {
-            what: format!("as many places as are usual, and measure latency as well: {LONGER}"),
+            what: format!(
+                "as many places as the kernel gives such a device, and measure latency as well: {LONGER}"
+            ),
             settings: vec![more.clone()],
             undo: UNTUNE.into(),
         }),
@@ -252,6 +274,28 @@ mod tests {
             findings_of_usage(RULE, &watched(depth, busy), Some(&machine)).len()
         };
         assert_eq!([of(4, 2.0, 1.0), of(64, 64.0, 1.0), of(4, 1.0, 0.3)], [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_scsi_disk_has_places_enough_where_they_are_twice_what_it_takes_at_once() {
+        let of = |places, depth| {
+            let mut machine = machine("mq-deadline", Some(places));
+            machine.devices[0].name = "sda".into();
+            machine.devices[0].queue.as_mut().unwrap().device_depth = depth;
+            let disk = DiskUsage {
+                device: "sda".into(),
+                busy: 1.0,
+                depth: Some(f64::from(places)),
+                ..DiskUsage::default()
+            };
+            let usage = Usage { disks: vec![disk], ..Usage::default() };
+            let found = findings_of_usage(RULE, &usage, Some(&machine)).pop()?;
+            Some(found.remedy?.settings[0].to_string())
+        };
+        // A stick takes one request at a time, and the kernel gives it two places.
+        assert_eq!(of(2, Some(1)), None);
+        assert_eq!(of(4, Some(32)).as_deref(), Some("nr_requests@sda = 64"));
+        assert_eq!(of(4, None), None, "what it takes is not known");
     }
 
     #[test]

@@ -125,6 +125,9 @@ pub struct Queue {
     pub zoned: Option<String>,
     /// Hardware queues: folders of `mq`.
     pub hardware_queues: Option<u32>,
+    /// `device/queue_depth`: how many requests a SCSI device takes at once; `None` of every other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_depth: Option<u32>,
 }
 
 /// `queue/write_cache`.

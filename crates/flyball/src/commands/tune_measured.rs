@@ -68,10 +68,10 @@ fn search(global: &Global, arguments: &Tune, all: &[Vec<SettingRequest>]) -> Res
     if matches!(ended, End::Interrupted | End::LeftAlone) {
         return Ok(ended);
     }
-    if !global.json {
+    let (settings, said) = found(&results.data, &results.summary);
+    if !global.json || settings.is_empty() {
         shown::print(global, &results, Length::Screen)?;
     }
-    let (settings, said) = found(&results.data, &results.summary);
     terminal::say(said);
     if settings.is_empty() { Ok(ended) } else { load(global, arguments, settings) }
 }

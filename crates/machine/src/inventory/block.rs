@@ -221,5 +221,6 @@ fn queue(reader: &Reader, folder: &str) -> Result<Queue, Error> {
         optimal_io: reader.bytes(&at("optimal_io_size"))?.filter(|size| size.get() > 0),
         zoned: reader.text(&at("zoned")).filter(|zoned| zoned != "none"),
         hardware_queues: (hardware_queues > 0).then_some(hardware_queues),
+        device_depth: reader.number(&format!("{folder}/device/queue_depth"))?,
     })
 }

@@ -6,8 +6,9 @@ use crate::Report;
 use crate::command::shell_words;
 use crate::svg::{Scale, axis, strip};
 use crate::wording::{counted, factor_levels, levels, next_command, relative, value, workloads};
-use analysis::answer::{About, about};
+use analysis::answer::{About, about, in_order};
 use analysis::summary::{CellSummary, Comparison};
+use domain::study::Until;
 use maud::{Markup, html};
 
 /// How many rows the picture has at the most: with more of them the next command is below a phone's screen.
@@ -70,9 +71,11 @@ fn rows_of_all(report: &Report) -> Option<Markup> {
         (true, false) => levels(report, cell),
         (false, false) => format!("{} · {}", cell.workload, levels(report, cell)),
     };
-    let measured = cells.iter().filter(|cell| cell.median.is_some());
-    let rows: Vec<Row> =
-        measured.take(MAX_ROWS).map(|cell| Row { name: name(cell), cell, is_told: false }).collect();
+    let measured = in_order(report.data, report.summary).into_iter().filter(|cell| cell.median.is_some());
+    // A search tells of what it found, which is first.
+    let is_search = report.data.study.measure.until == Until::Best;
+    let row = |(at, cell): (usize, _)| Row { name: name(cell), cell, is_told: is_search && at == 0 };
+    let rows: Vec<Row> = measured.take(MAX_ROWS).enumerate().map(row).collect();
     rows_markup(report, "by cell", &rows, cells.len())
 }
 

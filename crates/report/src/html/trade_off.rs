@@ -8,7 +8,7 @@ use crate::svg::scatter::{self, Along, Dot};
 use crate::wording::{cell_label, value};
 use crate::{Report, lab};
 use analysis::summary::CellSummary;
-use analysis::trade_off::places;
+use analysis::trade_off::{Place, places};
 use domain::units::Unit;
 use maud::{Markup, html};
 use std::collections::BTreeSet;
@@ -23,11 +23,11 @@ const BEATEN: usize = 3;
 /// The figure of a workload's cells; `None` where there is nothing to choose between.
 pub(super) fn figure(report: &Report, cells: &[&CellSummary], workload: &str) -> Option<Markup> {
     let places = places(report.data, report.summary, cells);
-    let said = trade_off(report, cells)?;
+    let said = trade_off(report, &places)?;
     let unit = &report.summary.unit;
     let across = Along { scale: Scale::covering(places.iter().map(|one| one.figure))?, unit };
     let up = Along { scale: Scale::covering(places.iter().map(|one| one.watts))?, unit: &Unit::Watts };
-    let dot = |place: &analysis::trade_off::Place<'_>| Dot {
+    let dot = |place: &Place<'_>| Dot {
         across: place.figure,
         up: place.watts,
         series: if place.is_unbeaten { UNBEATEN } else { BEATEN },

@@ -7,7 +7,7 @@ use crate::document::{Block, Table};
 use crate::wording::{cell_label, counted, value, workloads};
 use analysis::costs::{self, Cost};
 use analysis::summary::{CellSummary, RunData};
-use analysis::trade_off::places;
+use analysis::trade_off::{Place, places};
 use domain::ids::CellId;
 use domain::units::Unit;
 
@@ -23,7 +23,7 @@ pub(super) fn costs(report: &Report) -> Vec<Block> {
     let titled = tables.into_iter().filter_map(|(title, table)| Some([heading(title), Block::Table(table?)]));
     let chosen = workloads(&report.summary.cells).into_iter().filter_map(|workload| {
         let mine = report.summary.cells.iter().filter(|cell| cell.workload == workload);
-        trade_off(report, &mine.collect::<Vec<_>>()).map(item)
+        trade_off(report, &places(report.data, report.summary, &mine.collect::<Vec<_>>())).map(item)
     });
     titled.flatten().chain(chosen).collect()
 }
@@ -33,14 +33,13 @@ const MOST_NAMED: usize = 5;
 
 /// Which cells of a workload no other beats in speed and watts; `None` where there is nothing to choose
 /// between.
-pub(crate) fn trade_off(report: &Report, cells: &[&CellSummary]) -> Option<String> {
-    let mut places = places(report.data, report.summary, cells);
-    places.retain(|place| place.is_unbeaten);
+pub(crate) fn trade_off(report: &Report, places: &[Place<'_>]) -> Option<String> {
+    let mut places: Vec<&Place<'_>> = places.iter().filter(|place| place.is_unbeaten).collect();
     places.sort_by(|a, b| b.watts.total_cmp(&a.watts));
     // Of many, both ends and some in between.
     let (last, most) = (places.len().saturating_sub(1), places.len().min(MOST_NAMED));
     let named = (0..most).map(|at| {
-        let place = &places[at * last / most.saturating_sub(1).max(1)];
+        let place = places[at * last / most.saturating_sub(1).max(1)];
         let figure = value(&report.summary.unit, Some(place.figure));
         format!("{} ({figure}, {})", cell_label(report, place.cell), Unit::Watts.show(place.watts))
     });
