@@ -11,6 +11,7 @@ use analysis::answer::in_order;
 use analysis::stats::quantile::median;
 use analysis::summary::CellSummary;
 use analysis::words::percent;
+use domain::study::Until;
 use domain::units::significant;
 
 /// How many lines a screen has.
@@ -168,9 +169,10 @@ fn figures(report: &Report, rows: usize, notes: Notes, width: usize, page: &mut 
     let whole = MARGIN + widths.iter().sum::<usize>() + 3 * GAP;
     for [name, count, median, interval] in all.iter().take(shown) {
         let line = format!("{name:<0$}  {count:>1$}  {median:>2$}", widths[0], widths[1], widths[2]);
-        // Why there is no interval is said in any case; that it is a model's, above.
-        let says_why =
-            interval.starts_with(|c: char| c.is_ascii_alphabetic()) && !interval.starts_with("model");
+        // Why there is no interval is said in any case; that it is a model's, above. A search has none.
+        let says_why = interval.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !interval.starts_with("model")
+            && report.data.study.measure.until != Until::Best;
         let has_room = whole <= width || says_why;
         page.line(if has_room { format!("{line}  {interval}") } else { line });
     }
