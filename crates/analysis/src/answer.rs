@@ -269,13 +269,19 @@ fn found_best(summary: &RunSummary, ranked: &[&CellSummary]) -> String {
         1 => best.levels.values().cloned().collect(),
         _ => best.levels.iter().map(|(factor, level)| format!("{factor} {level}")).collect(),
     };
-    format!(
-        "`{}` is the best of {}: {} {} ({}); these trials chose it, so that what it gains has to be measured anew",
-        levels.join(", "),
-        counted(ranked.len(), "cell"),
+    let name = levels.join(", ");
+    let figure = format!(
+        "{} {} ({})",
         metric_words(&summary.metric),
         summary.unit.show(best.median.unwrap_or_default()),
         counted(best.points.len(), "trial")
+    );
+    let (measured, all) = (ranked.len(), summary.cells.len());
+    if measured < 2 {
+        return format!("of {} only `{name}` was measured: {figure}", counted(all, "cell"));
+    }
+    format!(
+        "`{name}` is the best of {measured} cells: {figure}; these trials chose it, so that what it gains has to be measured anew"
     )
 }
 
@@ -350,6 +356,10 @@ mod tests {
             ranked(&summary).into_iter().map(|cell| cell.levels["change"].as_str()).collect();
         assert_eq!(order, ["c", "b", "a", "before", "d"]);
         assert_eq!(about(&data, &summary), None);
+        let mut alone = data.clone();
+        alone.trials.retain(|trial| trial.levels["change"] == "before");
+        let said = summarise(&alone, None).verdict;
+        assert_eq!(said, "of 5 cells only `before` was measured: throughput 1.00 MB/s (3 trials)");
         let comparisons: Vec<&Comparison> =
             summary.effects.iter().flat_map(|effect| &effect.comparisons).collect();
         assert!(comparisons.len() >= 4);
