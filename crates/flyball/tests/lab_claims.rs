@@ -673,7 +673,7 @@ mkdir -p /run/work /run/studies
 
 #[test]
 fn no_verb_overwrites_a_disk_that_is_in_use_or_holds_something() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_long_in_turn(0) {
         return;
     }
     let tools = [

@@ -89,7 +89,7 @@ fn shortest(place: &Place, workload: &str) -> f64 {
 
 #[test]
 fn servers_run_in_a_guest_and_a_network_delays() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_measured_in_turn(6) {
         return;
     }
     let place = Place::new();
@@ -131,7 +131,7 @@ fn servers_run_in_a_guest_and_a_network_delays() {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_machine() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_measured_in_turn(3) {
         return;
     }
     let place = Place::new();

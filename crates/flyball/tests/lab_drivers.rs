@@ -8,7 +8,7 @@
 
 use crate::support;
 use crate::support::Place;
-use crate::support::lab::{is_paced_in_turn, kernels, missing, without_plugin};
+use crate::support::lab::{kernels, missing, without_plugin};
 use domain::lab::{ENERGY_MODELLED, Pacing};
 use domain::trial::{Trial, Validity};
 use domain::units::Hertz;
@@ -187,7 +187,7 @@ fn in_guests(check: impl Fn(&Place, &str)) {
 
 #[test]
 fn with_hwp_the_preference_decides_how_fast_the_cpu_is() {
-    if !is_paced_in_turn(1) {
+    if !testing::is_measured_in_turn(3) {
         return;
     }
     in_guests(|place, kernel| {
@@ -216,7 +216,7 @@ fn with_hwp_the_preference_decides_how_fast_the_cpu_is() {
 
 #[test]
 fn without_hwp_the_kernels_own_powersave_lies_between_the_lowest_and_the_highest_frequency() {
-    if !is_paced_in_turn(3) {
+    if !testing::is_measured_in_turn(3) {
         return;
     }
     in_guests(|place, kernel| {
@@ -243,7 +243,7 @@ fn without_hwp_the_kernels_own_powersave_lies_between_the_lowest_and_the_highest
 
 #[test]
 fn with_amd_pstate_the_request_decides_how_fast_the_cpu_is() {
-    if !is_paced_in_turn(5) {
+    if !testing::is_measured_in_turn(4) {
         return;
     }
     in_guests(|place, kernel| {
@@ -296,7 +296,7 @@ const WAITS: &str = r#"exec 9<>/run/quiet; c=/sys/devices/system/cpu/cpu0/cpuidl
 
 #[test]
 fn idle_states_are_entered_as_the_kernel_says_and_none_that_takes_longer_to_leave_than_is_allowed() {
-    if !is_paced_in_turn(7) {
+    if !testing::is_measured_in_turn(4) {
         return;
     }
     in_guests(|place, kernel| {
@@ -349,7 +349,7 @@ const BESIDE: &str = r#"c=/sys/devices/system/cpu; p=$c/cpufreq/policy1; show() 
 
 #[test]
 fn cores_that_share_a_frequency_get_the_highest_that_a_busy_one_asks_for_and_turbo_falls() {
-    if !is_paced_in_turn(2) {
+    if !testing::is_measured_in_turn(3) {
         return;
     }
     in_guests(|place, kernel| {
@@ -400,7 +400,7 @@ const HOSTILE: &str = r#"c=/sys/devices/system/cpu; modprobe msr; \
 
 #[test]
 fn a_guest_that_writes_garbage_to_registers_and_takes_cpus_out_goes_on() {
-    if !is_paced_in_turn(9) {
+    if !testing::is_measured_in_turn(3) {
         return;
     }
     in_guests(|place, kernel| {
@@ -425,7 +425,7 @@ const TURBOSTAT: &str = r#"modprobe msr; p=/sys/devices/system/cpu/cpufreq/polic
 
 #[test]
 fn turbostat_reads_the_frequency_and_the_watts_of_the_table() {
-    if !is_paced_in_turn(6) {
+    if !testing::is_measured_in_turn(4) {
         return;
     }
     if !std::path::Path::new("/usr/sbin/turbostat").exists() {

@@ -32,13 +32,9 @@ fn place() -> Option<Place> {
     }
 }
 
-/// How many tests boot machines, and how many of them a run has.
-const BOOTING: u64 = 9;
-const PART: u64 = 3;
-
-/// The same for a test that boots machines, in its turn.
-fn place_in_turn(number: u64) -> Option<Place> {
-    testing::is_in_turn(number, PART, BOOTING).then(place).flatten()
+/// The same for a test that boots machines, in its turn: a run has one of three parts.
+fn place_in_turn(part: u64) -> Option<Place> {
+    testing::is_in_turn(part, 3).then(place).flatten()
 }
 
 /// `flyball lab exec` of one shell line.
@@ -187,7 +183,7 @@ fn the_smallest_memory_and_many_cpus_boot() {
 
 #[test]
 fn a_guest_that_ends_under_a_command_is_told_with_the_end_of_its_log() {
-    let Some(place) = place_in_turn(3) else { return };
+    let Some(place) = place_in_turn(0) else { return };
     for (script, why) in [
         (
             "echo c > /proc/sysrq-trigger",
@@ -204,7 +200,7 @@ fn a_guest_that_ends_under_a_command_is_told_with_the_end_of_its_log() {
 
 #[test]
 fn a_guest_that_panics_under_a_trial_leaves_the_trials_before_and_the_run_goes_on() {
-    let Some(place) = place_in_turn(4) else { return };
+    let Some(place) = place_in_turn(1) else { return };
     let file = place.study("fault", &study("echo c > /proc/sysrq-trigger"));
     let run = ["lab", "run", &file, "--kernel", KERNEL, "--seed", SEED];
     let error = place.fails(1, &run);
@@ -222,7 +218,7 @@ fn a_guest_that_panics_under_a_trial_leaves_the_trials_before_and_the_run_goes_o
 
 #[test]
 fn a_guest_that_hangs_under_a_trial_is_given_up_and_the_trials_before_are_kept() {
-    let Some(place) = place_in_turn(5) else { return };
+    let Some(place) = place_in_turn(2) else { return };
     // The agent stands still; so nobody ends the workload that is over its time.
     let file = place.study("fault", &study("kill -STOP $(pidof flyball)"));
     let error = place.fails(1, &["lab", "run", &file, "--kernel", KERNEL, "--seed", SEED]);
@@ -291,7 +287,7 @@ fn is_gone(pid: u32) -> bool {
 
 #[test]
 fn a_killed_flyball_takes_its_machine_with_it() {
-    let Some(place) = place_in_turn(6) else { return };
+    let Some(place) = place_in_turn(0) else { return };
     let extent = testing::Extent::of(1, 20);
     let mut delays = Seed(extent.seed).stream("delays");
     for _ in 0..extent.count {
@@ -308,7 +304,7 @@ fn a_killed_flyball_takes_its_machine_with_it() {
 
 #[test]
 fn a_killed_qemu_is_told() {
-    let Some(place) = place_in_turn(7) else { return };
+    let Some(place) = place_in_turn(1) else { return };
     let (child, machine) = long(&place);
     kill(machine, Signal::KILL);
     let output = child.wait_with_output().unwrap();
@@ -320,7 +316,7 @@ fn a_killed_qemu_is_told() {
 
 #[test]
 fn ctrl_c_ends_a_command_and_a_run_whose_trials_are_kept() {
-    let Some(place) = place_in_turn(8) else { return };
+    let Some(place) = place_in_turn(2) else { return };
     let (child, machine) = long(&place);
     kill(child.id(), Signal::INT);
     let output = child.wait_with_output().unwrap();

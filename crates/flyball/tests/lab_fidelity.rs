@@ -24,11 +24,6 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
-/// Whether a test has its turn: a run has one of five.
-fn is_chosen(test: u64) -> bool {
-    testing::is_in_turn(test, 1, 5)
-}
-
 /// What a host says that cannot run the lab at all.
 const MISSING: [&str; 3] = ["no kernel `", "install Debian's package", "no QEMU plugin"];
 
@@ -182,7 +177,7 @@ fn looped(lab: &Lab, table: &PStateTable) -> Vec<Looped> {
 
 #[test]
 fn a_fixed_loop_takes_time_inversely_to_the_speed_of_its_state() {
-    if !is_chosen(0) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     let place = Place::new();
@@ -275,7 +270,7 @@ fn wave_study(table: &str, vcpus: u32) -> String {
 
 #[test]
 fn governors_do_what_they_should_on_one_cpu() {
-    if !is_chosen(1) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     let place = Place::new();
@@ -319,7 +314,7 @@ fn measure_wave(
 
 #[test]
 fn governors_do_what_they_should_where_four_cpus_share_a_policy() {
-    if !is_chosen(2) {
+    if !testing::is_measured_in_turn(6) {
         return;
     }
     let place = Place::new();
@@ -642,7 +637,7 @@ impl Disk {
 
 #[test]
 fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
-    if !is_chosen(3) {
+    if !testing::is_measured_in_turn(4) {
         return;
     }
     // A request costs the guest 0.7 to 1.1 ms of its own under this emulator, and the prediction knows of
@@ -754,7 +749,7 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
 
 #[test]
 fn a_host_with_other_load_makes_trials_disturbed() {
-    if !is_chosen(4) {
+    if !testing::is_measured_in_turn(6) {
         return;
     }
     let place = Place::new();

@@ -9,7 +9,7 @@
 mod recording;
 use crate::support;
 use crate::support::Place;
-use crate::support::lab::{is_paced_in_turn, kernels, missing, slow_pstates, without_plugin};
+use crate::support::lab::{kernels, missing, slow_pstates, without_plugin};
 use recording::{Replayed, Updates, idle, parse, pstate, replay};
 
 const RECORD: &str = concat!(
@@ -42,7 +42,7 @@ const NOT_BOOTED: &str = "the guest said nothing";
 
 #[test]
 fn what_a_kernel_decides_now_the_models_decide() {
-    if !is_paced_in_turn(10) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     let place = Place::new();
@@ -106,7 +106,7 @@ const RECORDED_IDLE: [&str; 2] = ["menu-mix", "menu-hurried"];
 
 #[test]
 fn what_intel_pstate_and_menu_decide_now_the_models_decide() {
-    if !is_paced_in_turn(11) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     let place = Place::new();

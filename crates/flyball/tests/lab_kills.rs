@@ -514,7 +514,7 @@ fn marked(name: &str) -> Option<Vec<String>> {
 
 #[test]
 fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubled() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(1) {
         return;
     }
     let extent = kills();
@@ -529,7 +529,7 @@ fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubl
 
 #[test]
 fn tune_killed_at_any_moment_in_the_lab_leaves_all_or_nothing() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(1) {
         return;
     }
     let extent = kills_of_tune();
@@ -542,7 +542,7 @@ fn tune_killed_at_any_moment_in_the_lab_leaves_all_or_nothing() {
 
 #[test]
 fn what_somebody_else_changed_meanwhile_is_left_alone_and_told() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(1) {
         return;
     }
     let Some(lines) = marked("others") else { return };

@@ -170,7 +170,7 @@ fn script(arrays: &[&Asked]) -> String {
 
 #[test]
 fn every_byte_of_every_member_is_where_the_map_says() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_long_in_turn(3) {
         return;
     }
     let folder = Folder::new();

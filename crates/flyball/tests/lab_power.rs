@@ -351,7 +351,7 @@ fn missing(place: &Place) -> Option<String> {
 
 #[test]
 fn power_cuts_lose_nothing_that_was_acknowledged_and_leave_nothing_changed() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_long_in_turn(0) {
         return;
     }
     let place = Place::new();
@@ -423,7 +423,7 @@ sleep 600
 
 #[test]
 fn a_work_file_that_was_removed_does_not_come_back_with_a_power_cut() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(1) {
         return;
     }
     let place = Place::new();
@@ -528,7 +528,7 @@ esac
 
 #[test]
 fn claimed_disks_are_erased_after_a_power_cut_whatever_they_are_called_then() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(1) {
         return;
     }
     let place = Place::new();
@@ -566,7 +566,7 @@ fn claimed_disks_are_erased_after_a_power_cut_whatever_they_are_called_then() {
 
 #[test]
 fn kept_disks_are_found_again_and_a_cut_loses_what_was_not_flushed() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(1) {
         return;
     }
     let place = Place::new();

@@ -101,7 +101,7 @@ fn said(place: &Place, kernel: &str, script: &str) -> String {
 
 #[test]
 fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(2) {
         return;
     }
     let place = Place::new();
@@ -192,7 +192,7 @@ done
 
 #[test]
 fn a_claimed_disk_below_integrity_is_flyballs_own_also_when_it_is_killed() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(2) {
         return;
     }
     let place = Place::new();
@@ -258,7 +258,7 @@ cat /sys/block/md*/md/safe_mode_delay >> /run/stripes
 
 #[test]
 fn a_trial_begins_with_the_stripe_cache_that_its_array_was_built_with() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_long_in_turn(0) {
         return;
     }
     let place = Place::new();
@@ -324,7 +324,7 @@ size = "32MiB"
 
 #[test]
 fn the_labs_disks_are_taken_as_each_cell_wants_them() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_long_in_turn(2) {
         return;
     }
     let place = Place::new();
@@ -347,7 +347,7 @@ fn the_labs_disks_are_taken_as_each_cell_wants_them() {
 
 #[test]
 fn an_array_is_synchronised_beside_each_trial() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_long_in_turn(2) {
         return;
     }
     let place = Place::new();
@@ -398,7 +398,7 @@ retries = 0
 
 #[test]
 fn bonnie_runs_in_a_guest() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_long_in_turn(2) {
         return;
     }
     let place = Place::new();

@@ -110,7 +110,7 @@ show ext4
 
 #[test]
 fn a_kernel_has_every_array_every_crypt_and_every_journal_and_inspect_shows_them() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_long_in_turn(0) {
         return;
     }
     let place = Place::new();

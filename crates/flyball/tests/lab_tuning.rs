@@ -163,7 +163,7 @@ const LAPTOP: &[&str] = &["--pstates", "laptop-5"];
 
 #[test]
 fn a_governor_that_never_sees_its_threshold_is_explained_predicted_and_its_remedy_proved() {
-    if !lab::is_paced_in_turn(0) {
+    if !testing::is_measured_in_turn(0) {
         return;
     }
     let settings = "cpufreq=/sys/devices/system/cpu/cpufreq
@@ -182,7 +182,7 @@ fn a_governor_that_never_sees_its_threshold_is_explained_predicted_and_its_remed
 
 #[test]
 fn a_limit_of_the_frequency_is_explained_predicted_and_its_remedy_proved() {
-    if !lab::is_paced_in_turn(4) {
+    if !testing::is_measured_in_turn(1) {
         return;
     }
     let settings = "cpufreq=/sys/devices/system/cpu/cpufreq
@@ -200,7 +200,7 @@ fn a_limit_of_the_frequency_is_explained_predicted_and_its_remedy_proved() {
 
 #[test]
 fn a_preference_for_saving_energy_is_explained_and_its_remedy_proved() {
-    if !lab::is_paced_in_turn(8) {
+    if !testing::is_measured_in_turn(2) {
         return;
     }
     let settings = "policy=/sys/devices/system/cpu/cpufreq/policy0
@@ -218,7 +218,7 @@ fn a_preference_for_saving_energy_is_explained_and_its_remedy_proved() {
 
 #[test]
 fn a_small_read_ahead_window_is_explained_and_its_remedy_proved() {
-    if !lab::is_half_in_turn(0) {
+    if !testing::is_measured_in_turn(4) {
         return;
     }
     // In order, one piece after the other, of a device that answers after 10 ms.
@@ -241,7 +241,7 @@ fn a_small_read_ahead_window_is_explained_and_its_remedy_proved() {
 
 #[test]
 fn a_queue_with_few_places_is_explained_and_its_remedy_proved() {
-    if !lab::is_half_in_turn(1) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     // Thirty-two at a time, of a device that answers each after 100 ms, and takes four.

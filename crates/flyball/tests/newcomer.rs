@@ -101,6 +101,9 @@ impl Drop for Load {
 
 #[test]
 fn an_idle_and_a_busy_server_give_an_answer() {
+    if !testing::is_long_in_turn(3) {
+        return;
+    }
     let extent = testing::Extent::of(1, 2);
     let mut cases = [false, true];
     Seed(extent.seed).stream("newcomer").shuffle(&mut cases);
@@ -144,6 +147,9 @@ kill $load
 
 #[test]
 fn a_machine_with_ondemand_and_an_encrypted_disk_gives_an_answer() {
+    if !testing::is_long_in_turn(3) {
+        return;
+    }
     let place = Place::new();
     let kernel = lab::kernels()[0];
     let without = lab::without(&["cryptsetup"]).or_else(lab::without_plugin);

@@ -71,26 +71,43 @@ impl Extent {
     }
 }
 
-/// Whether it is a test's turn. Of `of` tests that take long, numbered from 0, each run has `part`: those
-/// that follow on the ones that the seed before had. Says, as of a skipped one, where another run has its
-/// turn.
+/// Whether a long test that runs beside others has its turn: a run has one of four parts, of six minutes
+/// each.
 ///
 /// # Panics
 /// Where a variable of the environment is no number.
-pub fn is_in_turn(number: u64, part: u64, of: u64) -> bool {
+pub fn is_long_in_turn(part: u64) -> bool {
+    is_in_turn(part, 4)
+}
+
+/// Whether a long test that measures, and so runs alone, has its turn: a run has one of seven parts, of four
+/// minutes each. Both numbers of parts have no common divisor, so that each part meets each of the others.
+///
+/// # Panics
+/// Where a variable of the environment is no number.
+pub fn is_measured_in_turn(part: u64) -> bool {
+    is_in_turn(part, 7)
+}
+
+/// Whether it is a test's turn. Of `of` parts, numbered from 0, each run has one: that which follows on the
+/// one that the seed before had. Says, as of a skipped test, where another run has its turn.
+///
+/// # Panics
+/// Where a variable of the environment is no number.
+pub fn is_in_turn(part: u64, of: u64) -> bool {
     // Rounds are counted for a test that is run by itself.
     let is_asked_for = std::env::var_os(COUNT).is_some();
-    let is_in_turn = is_asked_for || has_turn(number, Extent::of_environment(part, of), of);
+    let is_in_turn = is_asked_for || has_turn(part, Extent::of_environment(1, of), of);
     if !is_in_turn {
-        skip(format!("another run has its turn: {part} of {of} such tests in each; {COUNT}=1 runs it now"));
+        skip(format!("another run has its turn: 1 of {of} parts in each; {COUNT}=1 runs it now"));
     }
     is_in_turn
 }
 
 /// Seeds come in pairs, for [`Extent`]'s other users take a kernel of two by them.
-fn has_turn(number: u64, extent: Extent, of: u64) -> bool {
+fn has_turn(part: u64, extent: Extent, of: u64) -> bool {
     let first = (extent.seed / 2).wrapping_mul(extent.count) % of;
-    (number + of - first) % of < extent.count
+    (part + of - first) % of < extent.count
 }
 
 /// Whether every test is to run the whole of its rounds.

@@ -17,17 +17,6 @@ pub fn kernels() -> Vec<&'static str> {
     KERNELS.into_iter().cycle().skip(first).take(all.min(extent.count as usize)).collect()
 }
 
-/// Whether a test that paces a machine, alone on the host for minutes, has its turn: a run has two of twelve
-/// that follow on one another. Those of four minutes have even places, with a shorter one behind each.
-pub fn is_paced_in_turn(place: u64) -> bool {
-    testing::is_in_turn(place, 2, 12)
-}
-
-/// Whether the other long tests of a half have their turn: a run has one of two halves, which take as long.
-pub fn is_half_in_turn(half: u64) -> bool {
-    testing::is_in_turn(half, 1, 2)
-}
-
 /// Why no lab machine can be started here; `None` where one can. A program of tests asks once for each
 /// kernel, for apt takes seconds to list them.
 pub fn missing(place: &Place, kernel: &str) -> Option<String> {
