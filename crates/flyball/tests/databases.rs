@@ -423,7 +423,7 @@ fn a_missing_server_and_a_full_disk_are_told() {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_server() {
-    if !testing::is_measured_in_turn(6) {
+    if !testing::is_measured_in_turn(8) {
         return;
     }
     let extent = testing::Extent::of(5, 12);

@@ -89,7 +89,7 @@ fn shortest(place: &Place, workload: &str) -> f64 {
 
 #[test]
 fn servers_run_in_a_guest_and_a_network_delays() {
-    if !testing::is_measured_in_turn(6) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     let place = Place::new();
@@ -131,7 +131,7 @@ fn servers_run_in_a_guest_and_a_network_delays() {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_machine() {
-    if !testing::is_measured_in_turn(3) {
+    if !testing::is_measured_in_turn(6) {
         return;
     }
     let place = Place::new();

@@ -187,7 +187,7 @@ fn in_guests(check: impl Fn(&Place, &str)) {
 
 #[test]
 fn with_hwp_the_preference_decides_how_fast_the_cpu_is() {
-    if !testing::is_measured_in_turn(3) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     in_guests(|place, kernel| {
@@ -216,7 +216,7 @@ fn with_hwp_the_preference_decides_how_fast_the_cpu_is() {
 
 #[test]
 fn without_hwp_the_kernels_own_powersave_lies_between_the_lowest_and_the_highest_frequency() {
-    if !testing::is_measured_in_turn(3) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     in_guests(|place, kernel| {
@@ -296,7 +296,7 @@ const WAITS: &str = r#"exec 9<>/run/quiet; c=/sys/devices/system/cpu/cpu0/cpuidl
 
 #[test]
 fn idle_states_are_entered_as_the_kernel_says_and_none_that_takes_longer_to_leave_than_is_allowed() {
-    if !testing::is_measured_in_turn(4) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     in_guests(|place, kernel| {
@@ -349,7 +349,7 @@ const BESIDE: &str = r#"c=/sys/devices/system/cpu; p=$c/cpufreq/policy1; show() 
 
 #[test]
 fn cores_that_share_a_frequency_get_the_highest_that_a_busy_one_asks_for_and_turbo_falls() {
-    if !testing::is_measured_in_turn(3) {
+    if !testing::is_measured_in_turn(4) {
         return;
     }
     in_guests(|place, kernel| {
@@ -400,7 +400,7 @@ const HOSTILE: &str = r#"c=/sys/devices/system/cpu; modprobe msr; \
 
 #[test]
 fn a_guest_that_writes_garbage_to_registers_and_takes_cpus_out_goes_on() {
-    if !testing::is_measured_in_turn(3) {
+    if !testing::is_measured_in_turn(5) {
         return;
     }
     in_guests(|place, kernel| {

@@ -177,7 +177,7 @@ fn looped(lab: &Lab, table: &PStateTable) -> Vec<Looped> {
 
 #[test]
 fn a_fixed_loop_takes_time_inversely_to_the_speed_of_its_state() {
-    if !testing::is_measured_in_turn(5) {
+    if !testing::is_measured_in_turn(6) {
         return;
     }
     let place = Place::new();
@@ -270,7 +270,7 @@ fn wave_study(table: &str, vcpus: u32) -> String {
 
 #[test]
 fn governors_do_what_they_should_on_one_cpu() {
-    if !testing::is_measured_in_turn(5) {
+    if !testing::is_measured_in_turn(7) {
         return;
     }
     let place = Place::new();
@@ -314,7 +314,7 @@ fn measure_wave(
 
 #[test]
 fn governors_do_what_they_should_where_four_cpus_share_a_policy() {
-    if !testing::is_measured_in_turn(6) {
+    if !testing::is_measured_in_turn(8) {
         return;
     }
     let place = Place::new();
@@ -637,7 +637,7 @@ impl Disk {
 
 #[test]
 fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
-    if !testing::is_measured_in_turn(4) {
+    if !testing::is_measured_in_turn(6) {
         return;
     }
     // A request costs the guest 0.7 to 1.1 ms of its own under this emulator, and the prediction knows of
@@ -749,7 +749,7 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
 
 #[test]
 fn a_host_with_other_load_makes_trials_disturbed() {
-    if !testing::is_measured_in_turn(6) {
+    if !testing::is_measured_in_turn(8) {
         return;
     }
     let place = Place::new();

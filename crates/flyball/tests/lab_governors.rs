@@ -42,7 +42,7 @@ const NOT_BOOTED: &str = "the guest said nothing";
 
 #[test]
 fn what_a_kernel_decides_now_the_models_decide() {
-    if !testing::is_measured_in_turn(5) {
+    if !testing::is_measured_in_turn(7) {
         return;
     }
     let place = Place::new();
@@ -106,7 +106,7 @@ const RECORDED_IDLE: [&str; 2] = ["menu-mix", "menu-hurried"];
 
 #[test]
 fn what_intel_pstate_and_menu_decide_now_the_models_decide() {
-    if !testing::is_measured_in_turn(5) {
+    if !testing::is_measured_in_turn(7) {
         return;
     }
     let place = Place::new();

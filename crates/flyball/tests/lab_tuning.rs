@@ -3,7 +3,7 @@
 //! real, and so are its governors and layers of storage; a CPU with P-states is paced while something is
 //! measured.
 //!
-//! Each takes four minutes of a quiet host.
+//! Each takes four to five minutes of a quiet host.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -81,6 +81,9 @@ struct Planted {
     predicted: Option<&'static str>,
 }
 
+/// A host is too crowded for a machine that nobody paces where less of the time is to be had that is wanted.
+const LEAST_GOT: f64 = 0.8;
+
 /// By how many percent of its time the CPU may be late: the gain that is looked for is larger.
 const MOST_LATE: f64 = 10.0;
 
@@ -110,7 +113,9 @@ fn judge(planted: &Planted) -> Option<()> {
     }
     let script = [BEGIN, &planted.script, WAY].concat();
     let machine = ["lab", "exec", "--kernel", "6.12", "--memory", "1GiB"];
+    let crowd = testing::Crowd::watch();
     let output = place.output(&[&machine[..], planted.options, &["--", "bash", "-c", &script]].concat());
+    let got = crowd.share();
     let told = stderr(&output);
     if told.contains("is too fast for this host") || told.contains("this host is too busy") {
         testing::skip(format!("this host is too busy to pace a machine: {told}"));
@@ -130,7 +135,16 @@ fn judge(planted: &Planted) -> Option<()> {
     assert!(diagnosed.contains("code 0"), "{told}");
     let verdict = diagnosed.lines().find_map(|line| line.strip_prefix("Verdict")).unwrap().trim();
     let [begins, contains] = planted.verdict;
-    assert!(verdict.starts_with(begins) && verdict.contains(contains), "{verdict}");
+    let is_found = verdict.starts_with(begins) && verdict.contains(contains);
+    if !is_found && got < LEAST_GOT {
+        // What a tool takes to begin, on a CPU that others have, is no time of its device.
+        testing::skip(format!(
+            "not measured, for a task got {:.0}% of the CPU time that it wanted: {verdict}",
+            got * 100.0
+        ));
+        return None;
+    }
+    assert!(is_found, "{verdict}");
     // What the remedy gives: in interleaved trials, fewer than were planned for; and all is as before.
     let tuned = part(&text, "@@ tune");
     let verdict =
@@ -217,8 +231,28 @@ fn a_preference_for_saving_energy_is_explained_and_its_remedy_proved() {
 }
 
 #[test]
+fn a_load_that_is_bound_by_a_cpu_at_its_lowest_frequency_is_explained_predicted_and_its_remedy_proved() {
+    if !testing::is_measured_in_turn(3) {
+        return;
+    }
+    // The lowest that the policy allows: the table's own lowest would take a quarter of an hour.
+    let settings = "cpufreq=/sys/devices/system/cpu/cpufreq
+        settings() { cat $cpufreq/policy0/scaling_{governor,min_freq,max_freq}; }
+        echo 1400000 > $cpufreq/policy0/scaling_min_freq
+        echo powersave > $cpufreq/policy0/scaling_governor\n";
+    judge(&Planted {
+        options: LAPTOP,
+        // Memory that answers at once.
+        script: [settings, &ENCRYPTED_READS.replace("10000000", "1000")].concat(),
+        verdict: ["the CPUs were busy", "at 1.40 GHz of 2.80 GHz: the load is CPU-bound"],
+        setting: "governor=performance",
+        predicted: Some("performance"),
+    });
+}
+
+#[test]
 fn a_small_read_ahead_window_is_explained_and_its_remedy_proved() {
-    if !testing::is_measured_in_turn(4) {
+    if !testing::is_measured_in_turn(6) {
         return;
     }
     // In order, one piece after the other, of a device that answers after 10 ms.
@@ -241,7 +275,7 @@ fn a_small_read_ahead_window_is_explained_and_its_remedy_proved() {
 
 #[test]
 fn a_queue_with_few_places_is_explained_and_its_remedy_proved() {
-    if !testing::is_measured_in_turn(5) {
+    if !testing::is_measured_in_turn(7) {
         return;
     }
     // Thirty-two at a time, of a device that answers each after 100 ms, and takes four.

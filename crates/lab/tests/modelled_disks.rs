@@ -69,7 +69,7 @@ struct Row {
 
 #[test]
 fn fio_sees_what_the_model_predicts() {
-    if !testing::is_measured_in_turn(6) {
+    if !testing::is_measured_in_turn(8) {
         return;
     }
     if let Some(reason) = fio_is_missing() {

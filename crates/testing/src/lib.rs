@@ -14,8 +14,10 @@
 //! Only tests depend on this crate, and what runs them.
 #![allow(clippy::print_stdout, reason = "the output of a test is how its figures reach the runner")]
 
+mod crowd;
 mod quiet;
 
+pub use crowd::Crowd;
 pub use quiet::{HostLoad, on_a_quiet_host, with_load};
 
 use std::fmt::Display;
@@ -80,13 +82,14 @@ pub fn is_long_in_turn(part: u64) -> bool {
     is_in_turn(part, 4)
 }
 
-/// Whether a long test that measures, and so runs alone, has its turn: a run has one of seven parts, of four
-/// minutes each. Both numbers of parts have no common divisor, so that each part meets each of the others.
+/// Whether a long test that measures, and so runs alone, has its turn: a run has one of nine parts, of five
+/// minutes each at most. Both numbers of parts have no common divisor, so that each part meets each of the
+/// others.
 ///
 /// # Panics
 /// Where a variable of the environment is no number.
 pub fn is_measured_in_turn(part: u64) -> bool {
-    is_in_turn(part, 7)
+    is_in_turn(part, 9)
 }
 
 /// Whether it is a test's turn. Of `of` parts, numbered from 0, each run has one: that which follows on the
