@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 33] = [
+const ARROWS: [(&str, &[&str]); 34] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("trace-file", &["domain"]),
     ("parse", &["domain", "strict-toml", "trace-file", "workloads"]),
     ("events", &["domain", "parse"]),
+    ("timeline", &["domain", "events"]),
     ("analysis", &["domain", "workloads"]),
     ("watch", &["domain", "analysis"]),
     ("governors", &["domain"]),
@@ -31,7 +32,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("confine", &[]),
     ("runner", &["domain", "confine", "workloads", "files", "parse", "analysis", "machine", "recorder"]),
     ("notebook", &["domain", "files", "trace-file"]),
-    ("exporters", &["domain", "workloads", "events", "analysis", "report", "notebook"]),
+    ("exporters", &["domain", "workloads", "events", "timeline", "analysis", "report", "notebook"]),
     (
         "results",
         &[
@@ -124,7 +125,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
 ];
 
 /// Crates that take values and return values, and touch nothing.
-const PURE: [&str; 15] = [
+const PURE: [&str; 16] = [
     "domain",
     "event-queue",
     "strict-toml",
@@ -133,6 +134,7 @@ const PURE: [&str; 15] = [
     "trace-file",
     "parse",
     "events",
+    "timeline",
     "analysis",
     "watch",
     "report",

@@ -44,7 +44,7 @@ impl Context {
 }
 
 /// The name of a thread: 16 bytes, cut or filled with zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Comm(pub [u8; 16]);
 
 impl Comm {

@@ -334,6 +334,11 @@ impl Tables {
         self.devices.get(&device).map_or(device, |known| known.disk)
     }
 
+    /// The name of the function at this address, without its module.
+    pub fn function(&self, address: u64) -> Option<&str> {
+        self.symbols.get(&address).map(|name| crate::subsystem::plain(name))
+    }
+
     /// A device's name; `MAJOR:MINOR` where it was not there at the start and at the end.
     pub fn device_name(&self, device: u32) -> String {
         // The kernel's own number: twenty bits of minor (include/linux/kdev_t.h).

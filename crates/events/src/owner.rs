@@ -4,7 +4,7 @@ use domain::trace::Role;
 use parse::proc::role::kernel_role;
 
 /// Whose a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Owner {
     /// The workload's root or a descendant of it.

@@ -6,9 +6,11 @@ mod made;
 
 use domain::Nanos;
 use domain::trace::Role;
-use events::facts::Wait;
+use events::facts::{Did, Interval, Spent, Wait, intervals};
 use events::{Kind, Op, Owner};
 use made::{File, HARDIRQ};
+use proptest::prelude::*;
+use std::io::Cursor;
 
 /// Letters of prev_state in the recorded format.
 const RUNNABLE: u64 = 0;
@@ -289,4 +291,69 @@ fn a_cpus_frequencies_idle_states_and_interrupts_have_their_times() {
     });
     assert_eq!((cpu.idle_states[&2], cpu.irqs[&36], cpu.softirqs[&4]), ((1, 40), (1, 3), (1, 2)));
     assert_eq!(cpu.unknown_ns, 100, "no switch says who ran");
+}
+
+/// The sums of all intervals, as the facts have them.
+fn check_sums(file: &File) {
+    let (tables, facts) = (file.tables(), file.facts());
+    let mut all: Vec<Interval> = Vec::new();
+    intervals(Cursor::new(&file.bytes), &tables, |interval| all.push(*interval)).unwrap();
+    let sum = |is: &dyn Fn(&Did) -> bool| {
+        let of = all.iter().filter(|interval| is(&interval.what));
+        of.map(|interval| interval.end.get() - interval.begin.get()).sum::<u64>()
+    };
+    for (number, cpu) in &facts.cpus {
+        assert_eq!(sum(&|did| matches!(did, Did::Ran { cpu, .. } if cpu == number)), cpu.busy_ns);
+        let of_states = cpu.idle_states.values().map(|(_, ns)| ns).sum::<u64>();
+        assert_eq!(sum(&|did| matches!(did, Did::Idled { cpu, .. } if cpu == number)), of_states);
+        let frequencies = cpu.frequencies.values().sum::<u64>();
+        assert_eq!(sum(&|did| matches!(did, Did::RanAt { cpu, .. } if cpu == number)), frequencies);
+        let irqs = cpu.irqs.values().map(|(_, ns)| ns).sum::<u64>();
+        assert_eq!(sum(&|did| matches!(did, Did::Irq { cpu, .. } if cpu == number)), irqs);
+        let softirqs = cpu.softirqs.values().map(|(_, ns)| ns).sum::<u64>();
+        assert_eq!(sum(&|did| matches!(did, Did::Softirq { cpu, .. } if cpu == number)), softirqs);
+    }
+    let spent =
+        |of: &dyn Fn(&Spent) -> u64| facts.threads.iter().map(|thread| of(&thread.spent)).sum::<u64>();
+    assert_eq!(sum(&|did| matches!(did, Did::WasReady(_))), spent(&|spent| spent.ready_ns));
+    for wait in Wait::ALL {
+        let waited = spent(&|spent| spent.waited(wait).get());
+        assert_eq!(sum(&|did| matches!(did, Did::Waited(_, of) if *of == wait)), waited, "{wait:?}");
+    }
+    let requests = all.iter().filter(|interval| matches!(interval.what, Did::Request { .. })).count() as u64;
+    assert_eq!(requests, facts.devices.values().map(|done| done.count).sum::<u64>());
+}
+
+proptest! {
+    #[test]
+    fn intervals_are_what_the_sums_are_made_of(
+        all in prop::collection::vec((0..9_u8, 0..2_u16, 0..40_u64, 0..4_u64, 0..4_u64, 0..3_u64), 0..120),
+    ) {
+        let mut file = File::new();
+        file.task(1, Owner::Workload, "fio");
+        file.device(8 << 20, "sda");
+        let mut time = 0;
+        let mut on = [0_u64; 2];
+        for (kind, cpu, gap, a, b, c) in all {
+            time += gap * US;
+            let at = usize::from(cpu);
+            let (of, state) = ([("common_pid", on[at])], [RUNNABLE, SLEEPS, DEAD][c as usize]);
+            match kind {
+                0..=2 => {
+                    file.switch(cpu, time, on[at], state, a);
+                    on[at] = a;
+                }
+                3 => file.event(cpu, time, "sched/sched_waking", &[of[0], ("pid", b)]),
+                4 => file.event(cpu, time, "power/cpu_idle", &[of[0], ("state", a), ("cpu_id", b % 2)]),
+                5 => file.event(cpu, time, "power/cpu_frequency", &[of[0], ("state", 1000 * a), ("cpu_id", b % 2)]),
+                6 => file.block(time, ["block/block_bio_queue", "block/block_rq_issue", "block/block_rq_complete"][c as usize], 8 << 20, 8 * a, 8, 'R'),
+                7 if c == 0 => file.event(cpu, time, "irq/irq_handler_entry", &[of[0], ("irq", a)]),
+                7 => file.event(cpu, time, "irq/irq_handler_exit", &[of[0], ("irq", a)]),
+                _ if c == 2 => file.lost(cpu, time, 3),
+                _ => file.event(cpu, time, "irq/softirq_entry", &[of[0], ("vec", a)]),
+            }
+        }
+        file.end(time + US);
+        check_sums(&file);
+    }
 }

@@ -11,6 +11,7 @@
 //!
 //! Non-goals: reports for people, which are the crate `report`'s.
 
+mod counters;
 mod csv;
 mod error;
 mod fio_plot;
@@ -25,6 +26,7 @@ mod sadf;
 mod sink;
 mod source;
 mod table;
+mod timeline;
 
 pub use error::{Error, Result};
 pub use junit::junit;
@@ -103,6 +105,7 @@ pub const ALL: &[&dyn Exporter] = &[
     &sadf::Sadf,
     &openmetrics::Openmetrics,
     &perfetto::Perfetto,
+    &timeline::Timeline,
     &fio_plot::FioPlot,
     &otava::Otava,
     &otava::OtavaConfig,

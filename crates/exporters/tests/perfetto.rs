@@ -1,26 +1,14 @@
 //! What Perfetto gets of a trace and its events, read back by a decoder of this test's own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../events/tests/made/mod.rs"]
-mod made;
+mod with_events;
 
-use domain::Nanos;
 use domain::ids::{RunId, TrialKey};
 use domain::trace::growth;
-use events::{Op, Owner};
-use exporters::{Sink, StoredTrace, Writer, named};
-use made::File;
+use events::Op;
 use notebook::Notebook;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
-
-const RUN: &str = "stored-20261120-145516-7f3a";
-const TRIAL: &str = "b00.randread_4k.a0";
-
-/// The monotonic clock when the trace's time was zero.
-const ORIGIN: u64 = 7_000_000_000;
+use with_events::{ORIGIN, RUN, Stored, TRIAL, file};
 
 /// Numbers of fields, as perfetto_trace.proto has them.
 const FTRACE_EVENTS: u32 = 1;
@@ -30,57 +18,6 @@ const TRACK_EVENT: u32 = 11;
 const INTERNED_DATA: u32 = 12;
 const FTRACE_STATS: u32 = 34;
 const TRACK_DESCRIPTOR: u32 = 60;
-
-/// A notebook of one trial with a trace, and with these events.
-struct Stored(tempfile::TempDir);
-
-impl Stored {
-    fn with(events: Option<&[u8]>) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks/v1");
-        testing::copy_folder(&fixture, root.path());
-        let stored = Self(root);
-        if let Some(events) = events {
-            stored.put(events);
-        }
-        stored
-    }
-
-    fn put(&self, events: &[u8]) {
-        let trial = self.0.path().join("runs").join(RUN).join("trials").join(TRIAL);
-        fs::write(trial.join("events.bin"), events).unwrap();
-    }
-
-    fn exported(&self) -> exporters::Result<Vec<u8>> {
-        let notebook = Notebook::open(self.0.path()).unwrap();
-        let run = RunId(RUN.into());
-        let key: TrialKey = TRIAL.parse().unwrap();
-        let rows = notebook.trace(&run, &key).unwrap().unwrap();
-        let mut trace = StoredTrace { notebook: &notebook, run: &run, key: &key, rows };
-        let mut out = Bytes(Vec::new());
-        let Writer::Trace(write) = named("perfetto").unwrap().writers()[0] else {
-            panic!("it is of a trace")
-        };
-        write(&mut trace, &mut out).map(|()| out.0)
-    }
-}
-
-struct Bytes(Vec<u8>);
-
-impl Write for Bytes {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Sink for Bytes {
-    fn warn(&mut self, warning: &str) {
-        panic!("warned: {warning}");
-    }
-}
 
 /// A field's value.
 #[derive(Clone, Debug)]
@@ -245,60 +182,10 @@ impl Read {
     }
 }
 
-/// Two CPUs: switches, a wake-up in an interrupt, a kworker's work, and requests of a disk and an array.
-fn file() -> File {
-    let mut file = File::since(Nanos::new(ORIGIN));
-    file.task(2, Owner::Kernel, "kthreadd");
-    file.task(100, Owner::Workload, "fio");
-    file.task(300, Owner::Kernel, "kworker/0:1");
-    file.frame(events::Kind::Thread, 0, &[101_u32.to_le_bytes(), 100_u32.to_le_bytes()].concat());
-    file.device(8 << 20, "sda");
-    file.device(9 << 20, "md0");
-    file.symbol(0xffff_0000, "kcryptd_crypt [dm_crypt]");
-    file.frame(events::Kind::Absent, 0, b"power/pstate_sample: this kernel lacks it");
-    let (sda, md) = (8 << 20, 9 << 20);
-    let t = |ns: u64| ORIGIN + ns;
-    file.switch(0, t(10), 0, 0, 100);
-    file.event(0, t(12), "power/cpu_frequency", &[("state", 2_400_000), ("cpu_id", 1)]);
-    file.event(1, t(14), "power/cpu_idle", &[("state", u64::from(u32::MAX)), ("cpu_id", 1)]);
-    // Two reads at once, and one that is done in parts.
-    file.block(t(20), "block/block_bio_queue", sda, 0, 8, 'R');
-    file.block(t(25), "block/block_bio_queue", sda, 64, 16, 'R');
-    file.block(t(30), "block/block_rq_issue", sda, 0, 8, 'R');
-    file.block(t(35), "block/block_rq_issue", sda, 64, 16, 'R');
-    file.block(t(50), "block/block_rq_complete", sda, 64, 8, 'R');
-    file.block(t(60), "block/block_rq_complete", sda, 0, 8, 'R');
-    file.block(t(70), "block/block_rq_complete", sda, 72, 8, 'R');
-    // Begins when one of them has ended: the lane is free.
-    file.block(t(70), "block/block_bio_queue", sda, 0, 8, 'W');
-    file.block(t(75), "block/block_rq_issue", sda, 0, 8, 'W');
-    file.block(t(90), "block/block_rq_complete", sda, 0, 8, 'W');
-    file.block(t(40), "block/block_bio_queue", md, 0, 8, 'W');
-    file.block(t(95), "block/block_bio_complete", md, 0, 8, 'W');
-    file.event(1, t(100), "irq/irq_handler_entry", &[("irq", 24), ("common_pid", 7)]);
-    let waking =
-        [("pid", 300), ("prio", 120), ("target_cpu", 1), ("common_flags", made::HARDIRQ), ("common_pid", 7)];
-    file.event(1, t(101), "sched/sched_waking", &waking);
-    file.event(1, t(103), "irq/irq_handler_exit", &[("irq", 24), ("common_pid", 7)]);
-    let work = [("common_pid", 300), ("function", 0xffff_0000)];
-    file.event(0, t(110), "workqueue/workqueue_execute_start", &work);
-    file.event(1, t(130), "workqueue/workqueue_execute_end", &work[..1]);
-    file.switch(0, t(140), 100, 1, 300);
-    // What is under way when events are lost is not known to its end.
-    file.block(t(150), "block/block_bio_queue", sda, 128, 8, 'R');
-    file.block(t(151), "block/block_rq_issue", sda, 128, 8, 'R');
-    file.event(1, t(152), "irq/softirq_entry", &[("vec", 4)]);
-    file.lost(1, t(160), 5);
-    file.event(1, t(170), "irq/softirq_exit", &[("vec", 4)]);
-    file.block(t(171), "block/block_rq_complete", sda, 128, 8, 'R');
-    file.end(t(1_000));
-    file
-}
-
 #[test]
 fn requests_are_slices_that_nest_and_lie_beside_each_other() {
     let file = file();
-    let read = Read::of(&Stored::with(Some(&file.bytes)).exported().unwrap());
+    let read = Read::of(&Stored::with(Some(&file.bytes)).exported("perfetto").unwrap());
     let slice = |track: (&str, &str), depth: usize, name: &str, from: u64, to: u64| Slice {
         track: (track.0.into(), track.1.into()),
         depth,
@@ -327,7 +214,7 @@ fn requests_are_slices_that_nest_and_lie_beside_each_other() {
 #[test]
 fn times_of_requests_are_those_of_the_facts() {
     let file = file();
-    let read = Read::of(&Stored::with(Some(&file.bytes)).exported().unwrap());
+    let read = Read::of(&Stored::with(Some(&file.bytes)).exported("perfetto").unwrap());
     let facts = file.facts();
     let sum = |name: &str| {
         let of_name = read.slices().into_iter().filter(|slice| slice.name == name);
@@ -348,7 +235,7 @@ fn recorded(read: &Read) -> u64 {
 
 #[test]
 fn events_of_the_kernel_keep_their_time_cpu_and_thread() {
-    let read = Read::of(&Stored::with(Some(&file().bytes)).exported().unwrap());
+    let read = Read::of(&Stored::with(Some(&file().bytes)).exported("perfetto").unwrap());
     let at = |kind: u32| {
         let all = read.ftrace(kind).into_iter();
         all.map(|(cpu, time, pid, _)| (cpu, time - ORIGIN, pid)).collect::<Vec<_>>()
@@ -375,7 +262,7 @@ fn events_of_the_kernel_keep_their_time_cpu_and_thread() {
 
 #[test]
 fn who_was_there_is_a_tree_and_kernel_threads_are_below_kthreadd() {
-    let read = Read::of(&Stored::with(Some(&file().bytes)).exported().unwrap());
+    let read = Read::of(&Stored::with(Some(&file().bytes)).exported("perfetto").unwrap());
     let tree = read.packets.iter().find_map(|packet| packet.message(PROCESS_TREE)).unwrap();
     let process = |process: Fields| (process.number(1).unwrap(), process.number(2), process.text(3).unwrap());
     let processes: Vec<_> = tree.messages(1).map(process).collect();
@@ -387,7 +274,7 @@ fn who_was_there_is_a_tree_and_kernel_threads_are_below_kthreadd() {
 
 #[test]
 fn a_loss_is_marked_and_what_was_under_way_is_not_drawn() {
-    let read = Read::of(&Stored::with(Some(&file().bytes)).exported().unwrap());
+    let read = Read::of(&Stored::with(Some(&file().bytes)).exported("perfetto").unwrap());
     assert!(read.ftrace(24).is_empty() && read.ftrace(25).is_empty(), "a softirq around the loss");
     assert!(!read.slices().iter().any(|slice| slice.from >= ORIGIN + 150), "a request around the loss");
     let told: Vec<(u64, String)> = read.instants();
@@ -408,7 +295,7 @@ fn a_loss_is_marked_and_what_was_under_way_is_not_drawn() {
 #[test]
 fn samples_are_on_the_clock_of_events_and_their_sums_are_those_of_the_counters() {
     let stored = Stored::with(Some(&file().bytes));
-    let read = Read::of(&stored.exported().unwrap());
+    let read = Read::of(&stored.exported("perfetto").unwrap());
     let notebook = Notebook::open(stored.0.path()).unwrap();
     let key: TrialKey = TRIAL.parse().unwrap();
     let mut rows = notebook.trace(&RunId(RUN.into()), &key).unwrap().unwrap();
@@ -431,7 +318,7 @@ fn samples_are_on_the_clock_of_events_and_their_sums_are_those_of_the_counters()
 #[test]
 fn clocks_come_first_and_every_packet_is_of_one_sequence() {
     for (events, origin) in [(Some(file().bytes), ORIGIN), (None, 0)] {
-        let read = Read::of(&Stored::with(events.as_deref()).exported().unwrap());
+        let read = Read::of(&Stored::with(events.as_deref()).exported("perfetto").unwrap());
         let clocks = read.packets[0].message(CLOCK_SNAPSHOT).unwrap();
         let shown: BTreeMap<_, _> = clocks.messages(1).map(|one| (one.number(1), one.number(2))).collect();
         assert_eq!((shown[&Some(3)], shown[&Some(6)]), (Some(origin), Some(origin)));
@@ -445,7 +332,7 @@ fn clocks_come_first_and_every_packet_is_of_one_sequence() {
 fn damaged_events_are_an_error_and_no_bytes_make_it_panic() {
     let whole = file().bytes;
     let stored = Stored::with(Some(b"FLYEVT01 and no more"));
-    let error = stored.exported().unwrap_err().to_string();
+    let error = stored.exported("perfetto").unwrap_err().to_string();
     assert!(error.starts_with("cannot write the events of `b00.randread_4k.a0`: "), "{error}");
     let mut refused = 0;
     // Each byte behind the formats of the tracepoints, which are the most of the file.
@@ -455,7 +342,7 @@ fn damaged_events_are_an_error_and_no_bytes_make_it_panic() {
         bytes[at] ^= 0xff;
         for bytes in [&bytes[..], &whole[..at]] {
             stored.put(bytes);
-            match stored.exported() {
+            match stored.exported("perfetto") {
                 Ok(exported) => drop(Read::of(&exported).slices()),
                 Err(_) => refused += 1,
             }

@@ -115,15 +115,21 @@ impl Results {
         self.usages.first().map(|(_, usage)| usage.clone()).unwrap_or_default()
     }
 
-    /// What the events of a recording say; `None` where none were recorded, or they cannot be read, which is
-    /// told.
-    pub fn events(&self, notebook: &Notebook) -> Option<Lines> {
+    /// What the events of a recording say, and the command that draws them, which begins with `program`;
+    /// `None` where none were recorded, or they cannot be read, which is told.
+    pub fn events(&self, notebook: &Notebook, program: &str) -> Option<Lines> {
         let trial = self.data.trials.first().filter(|_| self.data.study.is_recording())?;
         match events_of(notebook, &self.data.run.id, &trial.key) {
             Ok(facts) => facts.map(|facts| {
                 let mut text = Lines::default();
                 text.blank();
                 text.append(&events_text(&facts));
+                let run = &self.data.run.id;
+                text.line("as a timeline, for a browser:");
+                text.line(format_args!(
+                    "    {program} export {run} --trace {} --format timeline --out {run}.html",
+                    trial.key.folder()
+                ));
                 text
             }),
             Err(error) => {

@@ -109,45 +109,61 @@ impl Cpu {
         self.softirq = None;
     }
 
-    pub fn idles(&mut self, now: u64, state: Option<u32>) {
-        if let Some((state, since)) = self.idle.take() {
+    /// It goes into an idle state, or leaves it; gives that which it was in, and since when.
+    pub fn idles(&mut self, now: u64, state: Option<u32>) -> Option<(u32, u64)> {
+        let before = self.idle.take();
+        if let Some((state, since)) = before {
             add(&mut self.spent.idle_states, state, now.saturating_sub(since));
         }
         self.idle = state.map(|state| (state, now));
+        before
     }
 
-    pub fn runs_at(&mut self, now: u64, khz: u32) {
-        self.end_frequency(now);
+    /// It is told to run at a frequency; gives that of before, and since when.
+    pub fn runs_at(&mut self, now: u64, khz: u32) -> Option<(u32, u64)> {
+        let before = self.end_frequency(now);
         self.frequency = Some((khz, now));
+        before
     }
 
-    fn end_frequency(&mut self, now: u64) {
-        let Some((khz, since)) = self.frequency.take() else { return };
+    fn end_frequency(&mut self, now: u64) -> Option<(u32, u64)> {
+        let before = self.frequency.take();
+        let (khz, since) = before?;
         let has_room = self.spent.frequencies.len() < MAX_VALUES;
         if has_room || self.spent.frequencies.contains_key(&khz) {
             let sum = self.spent.frequencies.entry(khz).or_default();
             *sum = sum.saturating_add(now.saturating_sub(since));
         }
+        before
     }
 
-    pub fn irq(&mut self, now: u64, irq: Option<u32>) {
-        if let Some((irq, since)) = self.irq.take() {
+    /// A handler of an interrupt begins, or ends; gives the one that ended, and since when it ran.
+    pub fn irq(&mut self, now: u64, irq: Option<u32>) -> Option<(u32, u64)> {
+        let before = self.irq.take();
+        if let Some((irq, since)) = before {
             add(&mut self.spent.irqs, irq, now.saturating_sub(since));
         }
         self.irq = irq.map(|irq| (irq, now));
+        before
     }
 
-    pub fn softirq(&mut self, now: u64, vector: Option<u32>) {
-        if let Some((vector, since)) = self.softirq.take() {
+    /// The same of a softirq.
+    pub fn softirq(&mut self, now: u64, vector: Option<u32>) -> Option<(u32, u64)> {
+        let before = self.softirq.take();
+        if let Some((vector, since)) = before {
             add(&mut self.spent.softirqs, vector, now.saturating_sub(since));
         }
         self.softirq = vector.map(|vector| (vector, now));
+        before
+    }
+
+    /// At the recording's end: its last frequency.
+    pub fn ends_at(&mut self, now: u64) -> Option<(u32, u64)> {
+        self.end_frequency(now)
     }
 
     /// At the recording's end: who runs still runs.
     pub fn finish(&mut self, now: u64) -> Option<(u32, u64)> {
-        self.end_frequency(now);
-        self.idles(now, None);
         match self.running {
             Some(tid) => self.until(now, tid),
             None => {

@@ -6,20 +6,23 @@
 
 mod accesses;
 mod cpus;
+mod intervals;
 mod requests;
 mod tasks;
 mod times;
 
 pub use cpus::CpuSpent;
+pub use intervals::{Did, Interval, Thread, intervals};
 pub use requests::{Done, Passed};
 pub use tasks::{Spent, ThreadSpent, Wait};
 pub use times::Times;
 
 use crate::Result;
 use crate::decode::{Losses, decode};
-use crate::event::{Event, Op, What};
+use crate::event::{Comm, Event, Op, What};
 use crate::file::Tables;
 use crate::profile::{self, Seen};
+use crate::requests::Ended;
 use crate::subsystem::plain;
 use accesses::Patterns;
 use cpus::{Cpu, IDLE};
@@ -31,7 +34,7 @@ use parse::proc::role::work_role;
 use requests::Requests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
-use tasks::{Sums, Tasks};
+use tasks::{Before, Sums, Tasks};
 
 /// What a recording of events says as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,7 +99,8 @@ impl Facts {
         name: impl FnOnce(&BTreeSet<u64>) -> BTreeMap<u64, String>,
     ) -> Result<Self> {
         let tables = Tables::read(open()?)?;
-        let mut collecting = Collecting::new(&tables);
+        let mut nobody = |_: &Interval| {};
+        let mut collecting = Collecting::giving(&tables, &mut nobody);
         let losses = decode(open()?, &tables, |event| collecting.take(event))?;
         let seen = tables.period.map(|_| Seen::read(open()?)).transpose()?;
         let mut addresses: BTreeSet<u64> = collecting.tasks.functions.keys().copied().collect();
@@ -105,7 +109,7 @@ impl Facts {
         if symbols.is_empty() && !addresses.is_empty() {
             symbols = name(&addresses);
         }
-        let mut facts = collecting.finish(losses, &symbols);
+        let mut facts = collecting.finish(&losses, &symbols);
         if let Some(seen) = seen {
             facts.unread += seen.unread;
             facts.profile = Some(profile::sum(open()?, &tables, &seen, &symbols)?);
@@ -136,9 +140,10 @@ impl Facts {
     }
 }
 
-/// Takes events up, in the order of time.
+/// Takes events up, in the order of time, and gives the intervals that they end.
 #[derive(Debug)]
-pub struct Collecting<'t> {
+struct Collecting<'t, F> {
+    give: F,
     tables: &'t Tables,
     begin: u64,
     last: u64,
@@ -148,11 +153,12 @@ pub struct Collecting<'t> {
     patterns: Patterns,
 }
 
-impl<'t> Collecting<'t> {
+impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
     /// Of a recording that declares this.
-    pub fn new(tables: &'t Tables) -> Self {
+    fn giving(tables: &'t Tables, give: F) -> Self {
         let begin = tables.begin.map_or(0, Nanos::get);
         Self {
+            give,
             tables,
             begin,
             last: begin,
@@ -164,7 +170,7 @@ impl<'t> Collecting<'t> {
     }
 
     /// The next event. One from before all was recorded says who ran, and its time counts from the begin.
-    pub fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &Event) {
         let end = self.tables.end.map_or(u64::MAX, Nanos::get);
         let now = event.time.get().clamp(self.begin, end.max(self.begin));
         self.last = now.max(self.last);
@@ -173,33 +179,40 @@ impl<'t> Collecting<'t> {
             What::Switch { prev, prev_comm, left, next, next_comm, .. } => {
                 let begin = self.begin;
                 let at = self.cpus.entry(cpu).or_insert_with(|| Cpu::new(begin));
-                if let Some((tid, ns)) = at.until(now, prev) {
-                    self.tasks.ran(tid, ns);
-                }
+                let before = at.until(now, prev);
                 at.switched_to(next);
+                if let Some((tid, ns)) = before {
+                    self.ran(now, cpu, tid, ns, Some(prev_comm));
+                }
                 if prev != IDLE {
                     self.tasks.leaves(now, prev, prev_comm, left);
                 }
                 if next != IDLE {
-                    self.tasks.runs(now, next, next_comm);
+                    let before = self.tasks.runs(now, next, next_comm);
+                    self.did_not_run(now, before);
                 }
             }
-            What::Waking { tid: woken, .. } => self.tasks.wakes(now, cpu, tid, context, woken),
+            What::Waking { tid: woken, .. } => {
+                let before = self.tasks.wakes(now, cpu, tid, context, woken);
+                self.did_not_run(now, before);
+            }
             What::Fork { parent, child } => self.tasks.forks(now, parent, child),
             What::LockBegin => self.tasks.locks(tid, true),
             What::LockEnd => self.tasks.locks(tid, false),
             What::Timer => self.tasks.cause(now, cpu, tid, context, Wait::Timer),
             What::WorkBegin { function } => self.works(now, cpu, tid, Some(function)),
             What::WorkEnd => self.works(now, cpu, tid, None),
-            What::Frequency { cpu: of, khz } => self.cpu(of, |cpu| cpu.runs_at(now, khz)),
-            What::Idle { cpu: of, state } => self.cpu(of, |cpu| cpu.idles(now, state)),
+            What::Frequency { cpu: of, khz } => self.of_cpu(now, of, AT, |cpu| cpu.runs_at(now, khz)),
+            What::Idle { cpu: of, state } => self.of_cpu(now, of, IN_STATE, |cpu| cpu.idles(now, state)),
             What::IrqBegin { irq } => {
                 self.tasks.cause(now, cpu, tid, context, Wait::Interrupt);
-                self.cpu(cpu.into(), |cpu| cpu.irq(now, Some(irq)));
+                self.of_cpu(now, cpu.into(), IN_IRQ, |cpu| cpu.irq(now, Some(irq)));
             }
-            What::IrqEnd => self.cpu(cpu.into(), |cpu| cpu.irq(now, None)),
-            What::SoftirqBegin { vector } => self.cpu(cpu.into(), |cpu| cpu.softirq(now, Some(vector))),
-            What::SoftirqEnd => self.cpu(cpu.into(), |cpu| cpu.softirq(now, None)),
+            What::IrqEnd => self.of_cpu(now, cpu.into(), IN_IRQ, |cpu| cpu.irq(now, None)),
+            What::SoftirqBegin { vector } => {
+                self.of_cpu(now, cpu.into(), IN_SOFTIRQ, |cpu| cpu.softirq(now, Some(vector)));
+            }
+            What::SoftirqEnd => self.of_cpu(now, cpu.into(), IN_SOFTIRQ, |cpu| cpu.softirq(now, None)),
             What::BioQueue { span, op, purpose } => {
                 self.requests.queued(now, &span, op);
                 self.patterns.queued(self.tables.disk_of(span.device), &span, op, purpose);
@@ -208,13 +221,19 @@ impl<'t> Collecting<'t> {
             What::Issue { span, op } => self.requests.issued(now, &span, op),
             What::Complete { span, op, failed } => {
                 self.tasks.cause(now, cpu, tid, context, Wait::Io);
-                self.requests.completed(now, &span, op, failed);
+                if let Some(ended) = self.requests.completed(now, &span, op, failed) {
+                    self.request(now, ended, op, failed);
+                }
             }
             What::BioComplete { span, op, failed } => {
                 self.tasks.cause(now, cpu, tid, context, Wait::Io);
-                self.requests.bio_completed(now, &span, op, failed);
+                let ended = self.requests.bio_completed(now, &span, op, failed);
+                self.request(now, ended, op, failed);
             }
-            What::Lost { .. } => self.lost(cpu),
+            What::Lost { count } => {
+                self.lost(cpu);
+                self.give(now, now, Did::Lost { cpu, count });
+            }
             // An end is seen by its last switch; a decision is a fact of its own.
             What::Exit { .. } | What::Pstate { .. } | What::Other => {}
         }
@@ -224,35 +243,85 @@ impl<'t> Collecting<'t> {
     fn works(&mut self, now: u64, cpu: u16, tid: u32, function: Option<u64>) {
         let begin = self.begin;
         if let Some((tid, ns)) = self.cpus.entry(cpu).or_insert_with(|| Cpu::new(begin)).until(now, tid) {
-            self.tasks.ran(tid, ns);
+            self.ran(now, cpu, tid, ns, None);
         }
         self.tasks.works(tid, function);
     }
 
-    fn cpu(&mut self, number: u32, change: impl FnOnce(&mut Cpu)) {
-        let Ok(number) = u16::try_from(number) else { return };
-        if u32::from(number) < self.tables.head.cpus {
-            let begin = self.begin;
-            change(self.cpus.entry(number).or_insert_with(|| Cpu::new(begin)));
+    fn give(&mut self, begin: u64, end: u64, what: Did) {
+        (self.give)(&Interval { begin: Nanos::new(begin.min(end)), end: Nanos::new(end), what });
+    }
+
+    fn ran(&mut self, now: u64, cpu: u16, tid: u32, ns: u64, name: Option<Comm>) {
+        let (thread, function) = self.tasks.ran(tid, ns, name);
+        self.give(now.saturating_sub(ns), now, Did::Ran { cpu, thread, function });
+    }
+
+    fn did_not_run(&mut self, now: u64, before: Option<Before>) {
+        let Some(Before { thread, since, wait }) = before else { return };
+        let what = wait.map_or(Did::WasReady(thread), |wait| Did::Waited(thread, wait));
+        self.give(since, now, what);
+    }
+
+    fn request(&mut self, now: u64, ended: Ended, op: Op, failed: bool) {
+        let begin = ended.queued.or(ended.issued).map_or(now, Nanos::get);
+        self.give(begin, now, Did::Request { ended, op, failed });
+    }
+
+    /// Changes a CPU, and gives what it did until now, as `did` calls that.
+    fn of_cpu(
+        &mut self,
+        now: u64,
+        number: u32,
+        did: fn(u16, u32) -> Did,
+        change: impl FnOnce(&mut Cpu) -> Option<(u32, u64)>,
+    ) {
+        let Some((number, cpu)) = self.cpu(number) else { return };
+        if let Some((value, since)) = change(cpu) {
+            self.give(since, now, did(number, value));
         }
     }
 
+    /// A CPU that there can be.
+    fn cpu(&mut self, number: u32) -> Option<(u16, &mut Cpu)> {
+        let number = u16::try_from(number).ok().filter(|_| number < self.tables.head.cpus)?;
+        let begin = self.begin;
+        Some((number, self.cpus.entry(number).or_insert_with(|| Cpu::new(begin))))
+    }
+
     fn lost(&mut self, cpu: u16) {
-        self.cpu(cpu.into(), Cpu::lost);
+        if let Some((_, cpu)) = self.cpu(cpu.into()) {
+            cpu.lost();
+        }
         self.tasks.lost(cpu);
         self.requests.lost();
     }
 
-    /// What follows from all of them; `symbols` names the functions of kworkers.
-    pub fn finish(mut self, losses: Losses, symbols: &BTreeMap<u64, String>) -> Facts {
-        let tables = self.tables;
-        let end = tables.end.map_or(self.last, Nanos::get).max(self.begin);
-        for cpu in self.cpus.values_mut() {
-            if let Some((tid, ns)) = cpu.finish(end) {
-                self.tasks.ran(tid, ns);
+    /// The recording's end: what is under way ends here. Gives when that is.
+    fn end(&mut self) -> u64 {
+        let end = self.tables.end.map_or(self.last, Nanos::get).max(self.begin);
+        let numbers: Vec<u16> = self.cpus.keys().copied().collect();
+        for cpu in numbers {
+            self.of_cpu(end, cpu.into(), AT, |cpu| cpu.ends_at(end));
+            self.of_cpu(end, cpu.into(), IN_STATE, |cpu| cpu.idles(end, None));
+            let last = self.cpus.get_mut(&cpu).and_then(|cpu| cpu.finish(end));
+            if let Some((tid, ns)) = last {
+                self.ran(end, cpu, tid, ns, None);
             }
         }
-        let Sums { mut roles, threads, functions } = self.tasks.finish(end);
+        let mut waiting = Vec::new();
+        self.tasks.end_all(end, |before| waiting.push(before));
+        for before in waiting {
+            self.did_not_run(end, Some(before));
+        }
+        end
+    }
+
+    /// What follows from all of them; `symbols` names the functions of kworkers.
+    fn finish(mut self, losses: &Losses, symbols: &BTreeMap<u64, String>) -> Facts {
+        let tables = self.tables;
+        let end = self.end();
+        let Sums { mut roles, threads, functions } = self.tasks.finish();
         let mut work = BTreeMap::new();
         for (address, (ns, count)) in functions {
             let name = symbols.get(&address).map(|name| plain(name).to_owned());
@@ -266,7 +335,7 @@ impl<'t> Collecting<'t> {
         Facts {
             span: Nanos::new(end - self.begin),
             is_whole: tables.begin.is_some() && tables.end.is_some(),
-            kinds: kinds(tables, &losses),
+            kinds: kinds(tables, losses),
             lost: losses.by_cpu(tables),
             announced: losses.announced.values().fold(0, |all, lost| all.saturating_add(*lost)),
             unread: losses.unread,
@@ -282,6 +351,11 @@ impl<'t> Collecting<'t> {
         }
     }
 }
+
+const AT: fn(u16, u32) -> Did = |cpu, khz| Did::RanAt { cpu, khz };
+const IN_STATE: fn(u16, u32) -> Did = |cpu, state| Did::Idled { cpu, state };
+const IN_IRQ: fn(u16, u32) -> Did = |cpu, irq| Did::Irq { cpu, irq };
+const IN_SOFTIRQ: fn(u16, u32) -> Did = |cpu, vector| Did::Softirq { cpu, vector };
 
 /// A kworker's time belongs to the role of what it executed.
 fn move_work(roles: &mut BTreeMap<Role, Spent>, to: Role, ns: u64) {

@@ -9,7 +9,7 @@
 use super::times::Times;
 use crate::event::{Op, Span};
 use crate::file::Tables;
-use crate::requests::InFlight;
+use crate::requests::{Ended, InFlight};
 use domain::Nanos;
 use std::collections::BTreeMap;
 
@@ -92,28 +92,32 @@ impl<'t> Requests<'t> {
         }
     }
 
-    /// The driver may complete a request in parts: sectors count at once, the request with its last.
-    pub fn completed(&mut self, now: u64, span: &Span, op: Op, failed: bool) {
+    /// The driver may complete a request in parts: sectors count at once, the request with its last. Gives
+    /// the request then.
+    pub fn completed(&mut self, now: u64, span: &Span, op: Op, failed: bool) -> Option<Ended> {
         let ended = self.in_flight.complete(span);
-        let Some(done) = self.of(span.device, op) else { return };
+        let Some(done) = self.of(span.device, op) else { return ended };
         done.sectors = done.sectors.saturating_add(span.sectors.into());
-        let Some(ended) = ended else { return };
+        let ended = ended?;
         done.count += 1;
         done.failed += u64::from(failed);
         if let Some(issued) = ended.issued {
             done.service.add(now.saturating_sub(issued.get()));
         }
+        Some(ended)
     }
 
-    pub fn bio_completed(&mut self, now: u64, span: &Span, op: Op, failed: bool) {
+    /// A bio of a layer without requests has ended.
+    pub fn bio_completed(&mut self, now: u64, span: &Span, op: Op, failed: bool) -> Ended {
         let ended = self.in_flight.complete_bio(span);
-        let Some(done) = self.of(span.device, op) else { return };
+        let Some(done) = self.of(span.device, op) else { return ended };
         done.count += 1;
         done.failed += u64::from(failed);
         done.sectors = done.sectors.saturating_add(span.sectors.into());
         if let Some(queued) = ended.queued {
             done.whole.add(now.saturating_sub(queued.get()));
         }
+        ended
     }
 
     pub fn lost(&mut self) {

@@ -4,12 +4,12 @@
 //! could go on; it is ready from the sched_waking that ends its wait, which tells by what it was ended; it
 //! runs from the next sched_switch on. What ended the wait is what it had waited for.
 
+use super::intervals::{Thread, role};
 use crate::event::{Comm, Context, Left};
 use crate::file::Tables;
 use crate::owner::Owner;
 use domain::Nanos;
 use domain::trace::Role;
-use parse::proc::role::is_kworker;
 use std::collections::{BTreeMap, HashMap};
 
 /// What a wait was for, by what ended it.
@@ -194,14 +194,18 @@ impl<'t> Tasks<'t> {
         })
     }
 
-    /// A thread has run for so long until now.
-    pub fn ran(&mut self, tid: u32, ns: u64) {
+    /// A thread has run for so long until now, under this name if that is known: who it is, and what it
+    /// executed as a kworker.
+    pub fn ran(&mut self, tid: u32, ns: u64, name: Option<Comm>) -> (Thread, Option<u64>) {
         let task = self.task(tid);
         task.spent.cpu_ns = task.spent.cpu_ns.saturating_add(ns);
-        if let Some(function) = task.work {
+        task.name = name.unwrap_or(task.name);
+        let (thread, function) = (task.thread(tid), task.work);
+        if let Some(function) = function {
             let (cpu, _) = self.functions.entry(function).or_default();
             *cpu = cpu.saturating_add(ns);
         }
+        (thread, function)
     }
 
     /// It leaves its CPU.
@@ -219,25 +223,20 @@ impl<'t> Tasks<'t> {
         };
     }
 
-    /// It is given a CPU.
-    pub fn runs(&mut self, now: u64, tid: u32, name: Comm) {
+    /// It is given a CPU; gives what it did before, and since when.
+    pub fn runs(&mut self, now: u64, tid: u32, name: Comm) -> Option<Before> {
         let was_there = self.tables.tasks.contains_key(&tid);
         let task = self.task(tid);
         task.name = name;
-        let since = now.saturating_sub(task.since);
-        match task.state {
-            State::Ready => task.spent.ready_ns = task.spent.ready_ns.saturating_add(since),
-            State::Blocked => task.spent.wait(Wait::Unknown, since),
-            State::Unseen if was_there => task.spent.wait(Wait::Unknown, since),
-            State::Unseen | State::Lost | State::Running => {}
-        }
+        let before = task.not_running(tid, now, was_there);
         task.state = State::Running;
         task.since = now;
         task.spent.switches += 1;
+        before
     }
 
-    /// One wakes another.
-    pub fn wakes(&mut self, now: u64, cpu: u16, waker: u32, context: Context, tid: u32) {
+    /// One wakes another; gives the wait that this ends, and since when it was.
+    pub fn wakes(&mut self, now: u64, cpu: u16, waker: u32, context: Context, tid: u32) -> Option<Before> {
         let cause = self.causes.get(&cpu).filter(|cause| {
             (cause.tid, cause.context) == (waker, context) && now.saturating_sub(cause.time) <= CAUSE_NS
         });
@@ -254,11 +253,18 @@ impl<'t> Tasks<'t> {
             State::Blocked => task.spent.wait(wait, since),
             State::Unseen if was_there => task.spent.wait(wait, since),
             State::Unseen | State::Lost => {}
-            State::Running => return task.woken = Some((now, wait)),
-            State::Ready => return,
+            State::Running => {
+                task.woken = Some((now, wait));
+                return None;
+            }
+            State::Ready => return None,
         }
+        let is_known = task.state == State::Blocked || (task.state == State::Unseen && was_there);
+        let before =
+            is_known.then(|| Before { thread: task.thread(tid), since: task.since, wait: Some(wait) });
         task.state = State::Ready;
         task.since = now;
+        before
     }
 
     /// Something happened that a wake-up may follow from.
@@ -318,15 +324,19 @@ impl<'t> Tasks<'t> {
         }
     }
 
-    /// The sums, at the recording's end: by role, and all threads, the busiest first.
-    pub fn finish(mut self, now: u64) -> Sums {
-        for (tid, mut task) in std::mem::take(&mut self.live) {
-            let since = now.saturating_sub(task.since);
-            match task.state {
-                State::Ready => task.spent.ready_ns = task.spent.ready_ns.saturating_add(since),
-                State::Blocked => task.spent.wait(Wait::Unknown, since),
-                State::Unseen | State::Lost | State::Running => {}
+    /// At the recording's end: what each thread that does not run has done since when, as `each` takes it.
+    pub fn end_all(&mut self, now: u64, mut each: impl FnMut(Before)) {
+        for (tid, task) in &mut self.live {
+            if let Some(before) = task.not_running(*tid, now, false) {
+                each(before);
             }
+            task.state = State::Lost;
+        }
+    }
+
+    /// The sums, behind the recording's end: by role, and all threads, the busiest first.
+    pub fn finish(mut self) -> Sums {
+        for (tid, task) in std::mem::take(&mut self.live) {
             let still_there = named(self.tables, tid, &task);
             self.roles.entry(still_there.role).or_default().add(&still_there.spent);
             self.ended.push(still_there);
@@ -334,6 +344,39 @@ impl<'t> Tasks<'t> {
         let all = self.ended.len();
         keep_busiest(&mut self.ended, all);
         Sums { roles: self.roles, threads: self.ended, functions: self.functions }
+    }
+}
+
+/// What a thread did until it ran, or until somebody woke it.
+#[derive(Clone, Copy, Debug)]
+pub struct Before {
+    pub thread: Thread,
+    pub since: u64,
+    /// What it waited for; `None` where it could run.
+    pub wait: Option<Wait>,
+}
+
+impl Task {
+    fn thread(&self, tid: u32) -> Thread {
+        Thread { tid, name: self.name, owner: self.owner }
+    }
+
+    /// Accounts the time until now of a thread that did not run; gives what it did, where that is known.
+    fn not_running(&mut self, tid: u32, now: u64, was_there: bool) -> Option<Before> {
+        let ns = now.saturating_sub(self.since);
+        let wait = match self.state {
+            State::Ready => {
+                self.spent.ready_ns = self.spent.ready_ns.saturating_add(ns);
+                None
+            }
+            State::Blocked => Some(Wait::Unknown),
+            State::Unseen if was_there => Some(Wait::Unknown),
+            State::Unseen | State::Lost | State::Running => return None,
+        };
+        if let Some(wait) = wait {
+            self.spent.wait(wait, ns);
+        }
+        Some(Before { thread: self.thread(tid), since: self.since, wait })
     }
 }
 
@@ -350,12 +393,7 @@ fn named(tables: &Tables, tid: u32, task: &Task) -> ThreadSpent {
         // It was only woken, or a kernel without names in its switches.
         name.clone_from(&known.name);
     }
-    let role = match task.owner {
-        Some(owner) => owner.role(&name),
-        // Nobody has seen where it comes from: a kworker's name is the kernel's, others could be anybody's.
-        None if is_kworker(&name) => Role::Kworker,
-        None => Role::Other,
-    };
+    let role = role(task.owner, &name);
     ThreadSpent { tid, name, role, spent: task.spent }
 }
 

@@ -14,9 +14,9 @@
 mod fields;
 mod kernel;
 mod message;
-mod samples;
 mod tracks;
 
+use crate::counters::{self, Counter};
 use crate::{Content, Error, Exporter, Result, Sink, StoredTrace, Writer};
 use domain::time::{Nanos, Timestamp};
 use events::Tables;
@@ -54,10 +54,21 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
     let origin = tables.as_ref().map_or(Nanos::ZERO, |tables| tables.head.origin);
     let mut packets = Packets::new(out);
     packets.put(clocks(origin, trace.rows.head().start))?;
-    samples::write(trace, origin, &mut packets)?;
+    counters::each(&mut trace.rows, &mut |counter| count(&counter, origin, &mut packets))?;
     let (Some(tables), Some(events)) = (tables, trace.events()?) else { return Ok(()) };
     kernel::declare(&tables, &mut packets)?;
     kernel::write(events, &tables, &mut packets)?.map_err(damaged)
+}
+
+/// A track with these values. Where there is none, Perfetto draws the one before on.
+fn count(counter: &Counter<'_>, origin: Nanos, packets: &mut Packets<'_>) -> Result<()> {
+    let group = packets.group(counter.group)?;
+    let track = packets.counter(group, counter.name, counter.unit)?;
+    for step in &counter.steps {
+        let at = Nanos::new(origin.get().saturating_add(step.from.get()));
+        packets.value(at, track, step.value)?;
+    }
+    Ok(())
 }
 
 /// What the clocks showed when the trace's time was zero. It is the first packet.

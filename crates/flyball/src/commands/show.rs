@@ -1,7 +1,7 @@
 //! `flyball show`: a run of the notebook, or one of its trials.
 
-use crate::exit::End;
 use crate::shown::{self, Length, opened, trial_key};
+use crate::{exit::End, places};
 use anyhow::{Result, bail};
 use command_line::{Global, Show};
 
@@ -27,7 +27,7 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
     }
     let results = shown::load(&notebook, &id, None)?;
     shown::print(global, &results, Length::of(arguments.full))?;
-    if let Some(events) = results.events(&notebook).filter(|_| !global.json) {
+    if let Some(events) = results.events(&notebook, &places::this_program(global)).filter(|_| !global.json) {
         terminal::lines(&report::within(&events, terminal::width()))?;
     }
     Ok(End::Done)

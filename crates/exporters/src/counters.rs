@@ -2,12 +2,10 @@
 //! several columns (a CPU's busy share and frequency, a device's latency).
 //!
 //! A column is read at a time, so that a long trace is never in memory as a whole. A value stands where its
-//! step begins. Where samples are missing there is none, and Perfetto draws the one before on.
+//! step begins. Where samples are missing there is none.
 
-use super::tracks::Packets;
-use crate::{Result, StoredTrace};
+use crate::Result;
 use analysis::rates::{Step, TICK_SECONDS, coarse, rates};
-use domain::time::Nanos;
 use domain::trace::{Series, SeriesKind, SeriesUnit, Trace};
 use notebook::TraceReader;
 use report::trace_view::frequency;
@@ -16,33 +14,44 @@ use std::collections::BTreeSet;
 /// What a CPU is while it is not idle.
 const BUSY: [&str; 6] = ["user", "nice", "system", "irq", "softirq", "steal"];
 
-/// Writes all counters; `origin` is when the trace's time was zero.
-pub(super) fn write(trace: &mut StoredTrace<'_>, origin: Nanos, packets: &mut Packets<'_>) -> Result<()> {
-    let series = trace.rows.head().series.clone();
-    let mut writer = Writer { rows: &mut trace.rows, origin, packets };
-    writer.frequencies()?;
+/// A track of values, in base units.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter<'c> {
+    /// What it is of: `CPU 3`, `disk sda`, `power`.
+    pub group: &'c str,
+    pub name: &'c str,
+    /// Empty where it is a number of things.
+    pub unit: &'c str,
+    /// In the order of time.
+    pub steps: Vec<Step>,
+}
+
+/// Gives all counters that are not zero throughout: most machines have devices that nobody uses.
+pub(crate) fn each(rows: &mut TraceReader, take: &mut dyn FnMut(Counter<'_>) -> Result<()>) -> Result<()> {
+    let series = rows.head().series.clone();
+    let mut reader = Reader { rows, take };
+    reader.frequencies()?;
     for cpu in objects(&series, "cpu", ".idle") {
-        writer.busy(cpu)?;
+        reader.busy(cpu)?;
     }
     for series in &series {
         if let Some(place) = place(&series.name) {
-            writer.column(series, &place)?;
+            reader.column(series, &place)?;
         }
     }
     for device in objects(&series, "disk.", ".read_ios") {
-        writer.latency(device, "read")?;
-        writer.latency(device, "write")?;
+        reader.latency(device, "read")?;
+        reader.latency(device, "write")?;
     }
     Ok(())
 }
 
-struct Writer<'w, 'o> {
-    rows: &'w mut TraceReader,
-    origin: Nanos,
-    packets: &'w mut Packets<'o>,
+struct Reader<'r> {
+    rows: &'r mut TraceReader,
+    take: &'r mut dyn FnMut(Counter<'_>) -> Result<()>,
 }
 
-impl Writer<'_, '_> {
+impl Reader<'_> {
     /// By CPU or policy, from whichever source the trace has.
     fn frequencies(&mut self) -> Result<()> {
         let trace = self.rows.read(usize::MAX, |series| series.name.starts_with("freq."))?;
@@ -96,18 +105,11 @@ impl Writer<'_, '_> {
         self.counter((&place.group, &place.name), &unit, steps)
     }
 
-    /// A track with these values; none where all are zero, for most machines have devices that nobody uses.
     fn counter(&mut self, (group, name): (&str, &str), unit: &str, steps: Vec<Step>) -> Result<()> {
         if steps.iter().all(|step| step.value == 0.0) {
             return Ok(());
         }
-        let group = self.packets.group(group)?;
-        let track = self.packets.counter(group, name, unit)?;
-        for step in steps {
-            let at = Nanos::new(self.origin.get().saturating_add(step.from.get()));
-            self.packets.value(at, track, step.value)?;
-        }
-        Ok(())
+        (self.take)(Counter { group, name, unit, steps })
     }
 }
 

@@ -1,0 +1,67 @@
+//! A trace with its events as a page that one zooms into, for a browser. The crate `timeline` draws it; here
+//! it gets the samples and the events.
+
+use crate::counters::{self, Counter};
+use crate::{Content, Error, Exporter, Result, Sink, StoredTrace, Writer};
+use analysis::rates::Step;
+use domain::time::Nanos;
+use events::Tables;
+use timeline::About;
+
+/// A trace as a timeline.
+pub(crate) struct Timeline;
+
+impl Exporter for Timeline {
+    fn name(&self) -> &'static str {
+        "timeline"
+    }
+
+    fn about(&self) -> &'static str {
+        "A trace with its events as a page to zoom into, for a browser"
+    }
+
+    fn writers(&self) -> &'static [Writer] {
+        &[Writer::Trace(write)]
+    }
+
+    fn content(&self) -> Content {
+        Content::Text
+    }
+}
+
+fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
+    trace.warn_of_dilation(out)?;
+    let trial = trace.key.folder();
+    let damaged =
+        |error: events::Error| Error::Unsuitable(format!("cannot draw the events of `{trial}`: {error}"));
+    let tables = trace.events()?.map(Tables::read).transpose().map_err(damaged)?;
+    let origin = tables.as_ref().map_or(Nanos::ZERO, |tables| tables.head.origin);
+    let mut timeline = timeline::Timeline::new(origin);
+    match (&tables, trace.events()?) {
+        (Some(tables), Some(events)) => drop(timeline.events(events, tables).map_err(damaged)?),
+        _ => timeline.note("no events were recorded: `flyball record --events` does"),
+    }
+    counters::each(&mut trace.rows, &mut |counter| {
+        let Counter { group, name, unit, steps } = counter;
+        timeline.sampled(group, name, unit, steps_of(&steps));
+        Ok(())
+    })?;
+    let run = trace.run()?;
+    let kernel = tables.as_ref().map(|tables| tables.head.kernel.as_str()).filter(|name| !name.is_empty());
+    let kernel = kernel.map(|name| format!(", Linux {name}")).unwrap_or_default();
+    let line = format!("{}{kernel}", run.command.join(" "));
+    let title = format!("{} {trial}", run.id);
+    Ok(timeline::write(timeline, About { title: &title, line: &line }, out)?)
+}
+
+/// Each value until the next; where samples are missing between two, none.
+fn steps_of(steps: &[Step]) -> impl Iterator<Item = timeline::Step> + '_ {
+    let next = steps.iter().skip(1).map(|step| Some(step.from)).chain([None]);
+    steps.iter().zip(next).flat_map(|(step, next)| {
+        let value = timeline::Step { at: step.from, value: Some(step.value) };
+        // A gauge has no end of its own.
+        let ends = step.to > step.from && next.is_none_or(|next| next > step.to);
+        let gap = ends.then_some(timeline::Step { at: step.to, value: None });
+        [Some(value), gap].into_iter().flatten()
+    })
+}
