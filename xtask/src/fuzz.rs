@@ -14,6 +14,8 @@ use domain::Nanos;
 use domain::bench::{Sink, SinkError};
 use domain::rng::{Rng, Seed};
 use domain::trace::TraceHead;
+use events::Facts;
+use events::perf_data::convert;
 use parse::import::{Kind, Pace, read, recognise, stream};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -362,6 +364,9 @@ impl Target {
 fn answer(name: &str, input: &[u8]) -> Result<String, String> {
     let kind = if name == "any" { recognise(input) } else { Kind::from_name(name) };
     let Some(kind) = kind else { return Ok("unknown".to_owned()) };
+    if kind == Kind::PerfData {
+        return answer_of_perf_data(input);
+    }
     let imported = match read(kind, &mut std::io::Cursor::new(input), Pace::default()) {
         Ok(imported) => imported,
         Err(error) => return Ok(without_figures(&error.to_string())),
@@ -394,6 +399,27 @@ fn answer(name: &str, input: &[u8]) -> Result<String, String> {
     ))
 }
 
+/// The same of a file of `perf record`: it is converted, and then read as a recording of ours.
+fn answer_of_perf_data(input: &[u8]) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let converted = match convert(std::io::Cursor::new(input), &mut bytes) {
+        Ok(converted) => converted,
+        Err(error) => return Ok(without_figures(&error.to_string())),
+    };
+    let rough = |count: u64| count.checked_ilog2().map_or(0, |n| n + 1);
+    match Facts::read(|| Ok(std::io::Cursor::new(&bytes))) {
+        Ok(facts) => Ok(format!(
+            "events 2^{} others 2^{} unread 2^{} kinds {} devices {}",
+            rough(converted.events),
+            rough(converted.others),
+            rough(facts.unread),
+            facts.kinds.len(),
+            facts.devices.len()
+        )),
+        Err(error) => Ok(without_figures(&error.to_string())),
+    }
+}
+
 #[derive(Default)]
 struct Rows {
     count: usize,
@@ -419,6 +445,9 @@ impl Sink for Rows {
 /// Whether a parser makes something of a file.
 fn understood(name: &str, input: &[u8]) -> bool {
     let kind = if name == "any" { recognise(input) } else { Kind::from_name(name) };
+    if kind == Some(Kind::PerfData) {
+        return convert(std::io::Cursor::new(input), std::io::sink()).is_ok();
+    }
     kind.is_some_and(|kind| read(kind, &mut std::io::Cursor::new(input), Pace::default()).is_ok())
 }
 

@@ -71,7 +71,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
         ],
     ),
     ("guest", &["domain", "workloads", "files", "parse", "machine", "runner", "notebook", "lab"]),
-    ("importer", &["domain", "analysis", "confine", "parse", "machine", "notebook", "session"]),
+    ("importer", &["domain", "analysis", "confine", "parse", "events", "machine", "notebook", "session"]),
     ("command-line", &["domain", "events", "exporters"]),
     (
         "terminal",
@@ -121,7 +121,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
             "terminal",
         ],
     ),
-    ("xtask", &["domain", "parse", "machine", "testing"]),
+    ("xtask", &["domain", "parse", "events", "machine", "testing"]),
 ];
 
 /// Crates that take values and return values, and touch nothing.

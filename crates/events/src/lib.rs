@@ -18,6 +18,7 @@ pub mod facts;
 mod file;
 mod layout;
 mod owner;
+pub mod perf_data;
 mod profile;
 mod records;
 mod requests;

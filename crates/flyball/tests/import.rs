@@ -49,6 +49,33 @@ fn json(place: &Place, arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn what_perf_recorded_is_a_recording_with_events() {
+    let place = Place::new();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tools/perf/record-6.1.data");
+    place.ok(&["import", file.to_str().unwrap(), "--name", "perf"]);
+    let shown = place.ok(&["show", "perf"]);
+    // dd read sixteen times 64 KiB, and perf counted 106 samples.
+    for part in
+        ["106 recorded, 0 lost", "1 MiB in 16", "disks read 152 MB/s", "workload", "dd ", "--format timeline"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    place.ok(&["export", "perf", "--trace", "b00.recorded.a0", "--format", "timeline", "--out", "perf.html"]);
+    assert!(std::fs::metadata(place.path("perf.html")).unwrap().len() > 10_000);
+    // What is packed is unpacked first, and what perf wrote into a pipe is refused with what to do.
+    let bytes = std::fs::read(&file).unwrap();
+    let mut piped = bytes.clone();
+    piped[8..16].copy_from_slice(&16_u64.to_ne_bytes());
+    std::fs::write(place.path("piped.data"), piped).unwrap();
+    let output = place.output(&["import", "piped.data"]);
+    let told = support::stderr(&output);
+    assert!(
+        !output.status.success() && told.contains("`perf record -o FILE` writes a file that is read"),
+        "{told}"
+    );
+}
+
+#[test]
 fn every_file_of_every_tool_becomes_a_run_that_is_shown_explained_and_reported() {
     let place = Place::new();
     let (mut runs, mut trials, mut samples) = (0, 0, 0);

@@ -15,7 +15,7 @@ pub(crate) fn compute(read: &mut Read) -> Result<()> {
         source
             .stream(imported.kind, samples.part, &mut ends)
             .importing(|| format!("the samples of `{}`", source.name))?;
-        part.outcome.metrics = ends.metrics();
+        part.outcome.metrics.extend(ends.metrics());
         part.roles = ends.roles();
     }
     Ok(())

@@ -72,7 +72,7 @@ pub struct Import {
 pub fn read(source: Source) -> Result<Read> {
     let imported = source.understand().importing(|| format!("`{}`", source.name))?;
     let mut read = Read { source, imported };
-    if read.imported.kind == Kind::Trace {
+    if is_recording(&read) {
         figures::compute(&mut read)?;
     }
     Ok(read)
@@ -92,7 +92,7 @@ impl Import {
         }
         let parts_alone = || parts.iter().map(|(.., part)| part);
         let has_busy = parts_alone().all(|part| part.outcome.metrics.contains_key(CPU_BUSY));
-        let is_recording = are_traces(&files) && has_busy;
+        let is_recording = are_recordings(&files) && has_busy;
         let metric = if is_recording { CPU_BUSY.to_owned() } else { deciding(parts_alone()) };
         let mut cells = Cells::default();
         let items = parts.into_iter().map(|(file, series_file, part)| {
@@ -162,6 +162,10 @@ impl Import {
             source
                 .stream(imported.kind, samples.part, staging.sink())
                 .importing(|| format!("the samples of `{}`", source.name))?;
+            if imported.kind == Kind::PerfData {
+                let events = || format!("the events of `{}`", source.name);
+                source.events(&mut staging.events()?).importing(events)?;
+            }
         }
         let mut environment = self.files[item.series_file].imported.facts.clone();
         environment.extend(file.imported.facts.clone());
@@ -205,8 +209,7 @@ impl Import {
         let quoted = |text: &str| serde_json::Value::from(plain_text(text)).to_string();
         let names: Vec<&str> = self.files.iter().map(|read| read.source.file_name()).collect();
         let question = format!("What is in {}?", domain::inert::one_line(&names.join(", ")));
-        // A trace of ours is a recording: it says what happened, and answers no other question.
-        let tool = if are_traces(&self.files) { "recorded" } else { "imported" };
+        let tool = if are_recordings(&self.files) { "recorded" } else { "imported" };
         let mut text = format!(
             "flyball = 1\nname = {}\nquestion = {}\n\n[measure]\nmetric = {}\n",
             quoted(&self.name),
@@ -221,9 +224,13 @@ impl Import {
     }
 }
 
-/// Whether there is nothing but traces of Flyball's.
-fn are_traces(files: &[Read]) -> bool {
-    files.iter().all(|read| read.imported.kind == Kind::Trace)
+/// Whether there is nothing but what says what happened, and answers no other question.
+fn are_recordings(files: &[Read]) -> bool {
+    files.iter().all(is_recording)
+}
+
+fn is_recording(read: &Read) -> bool {
+    matches!(read.imported.kind, Kind::Trace | Kind::PerfData)
 }
 
 /// The one set of samples becomes the trace of the one result: files of one measurement.

@@ -161,6 +161,16 @@ impl Source {
         reader.stream(None, is_gzip, part, sink).map(drop).map_err(|failure| failure.why)
     }
 
+    /// Writes the events of a file that has some, right after its samples were handed on.
+    ///
+    /// # Errors
+    /// Where they cannot be written, or the reader fails.
+    pub fn events(&self, to: &mut dyn Write) -> Result<()> {
+        let mut reader = self.reader.borrow_mut();
+        let none = || Error::Refused("no process reads it".into());
+        reader.as_mut().ok_or_else(none)?.0.events(to).map_err(|failure| failure.why)
+    }
+
     /// Its bytes as given, from the beginning.
     ///
     /// # Errors

@@ -170,6 +170,15 @@ impl Staging {
         &mut self.sink
     }
 
+    /// The file for events, beside the trace.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn events(&self) -> Result<File> {
+        let path = self.staged.folder().join(EVENTS);
+        own::open_or_make(&path, Access::Append, 0o644).map_err(Error::io("write", &path))
+    }
+
     /// A file of a trial that was measured elsewhere, to be written here: `trial.json`, `reproduce.sh`,
     /// `trace.parquet`, or one below `raw`. Opened again, it is gone on with.
     ///

@@ -9,6 +9,7 @@
 //! The design is OpenSSH's privilege separation (Provos, Friedl and Honeyman, "Preventing Privilege
 //! Escalation", 2003).
 
+mod perf_data;
 mod process;
 mod reader;
 mod unpacking;

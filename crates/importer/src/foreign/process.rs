@@ -17,7 +17,7 @@ use rustix::net::{
 };
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -30,6 +30,9 @@ const CHUNK: usize = 64 << 10;
 /// A bound on what a reader may say of one file, but for samples: ten thousand results of a hundred metrics
 /// have some 40 MB.
 const MAX_UNDERSTOOD: usize = 128 << 20;
+
+/// A bound on the events of one file, which are no longer than the file.
+const MAX_EVENTS: usize = 1 << 30;
 
 /// What a process dies of that made a forbidden call, used up its CPU time, or gave up: its memory, as a
 /// rule.
@@ -235,6 +238,25 @@ impl Reader {
                     }
                 }
                 Answer::Streamed { at_end } => return Ok(at_end),
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// Writes the events of the file that was understood last.
+    ///
+    /// # Errors
+    /// Where they cannot be written, or the reader fails.
+    pub fn events(&mut self, to: &mut dyn Write) -> Result<(), Failure> {
+        self.ask(&Request::Events, None)?;
+        let mut written = 0;
+        loop {
+            match self.receive()?.0 {
+                Answer::Events(bytes) if written + bytes.len() <= MAX_EVENTS => {
+                    written += bytes.len();
+                    to.write_all(&bytes).doing(|| "store the events".into())?;
+                }
+                Answer::Streamed { .. } => return Ok(()),
                 other => return Err(unexpected(&other)),
             }
         }

@@ -1,6 +1,7 @@
 //! The reader's own half: behind its walls it reads what it is handed, and answers with values.
 
 use super::MAX_UNPACKED;
+use super::perf_data::{self, Recorded, Said};
 use super::wire::{self, Answer, Request, Sender};
 use crate::error::{Error as ImportError, Result, refused};
 use confine::Limits;
@@ -96,11 +97,13 @@ fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 }
 
 /// What was understood last, for whoever asks for its samples.
-struct Known {
-    kind: Kind,
-    pace: Pace,
-    imported: Imported,
+enum Known {
+    File { kind: Kind, pace: Pace, imported: Imported },
+    PerfData(Recorded),
 }
+
+/// How many bytes of events go in one message.
+const EVENTS: usize = 1 << 20;
 
 /// Carries out a request; the last answer to it comes back, or why there is none.
 fn answer<W: Write>(
@@ -122,20 +125,41 @@ fn answer<W: Write>(
         Request::Understand { kind, interval_ns, is_gzip } => {
             let kind = kind.map(|name| of_name(&name)).transpose()?;
             let pace = Pace { interval: interval_ns.map(Nanos::new) };
-            let understood = understand(&mut *input(is_gzip), kind, pace)?;
-            tell(&understood.imported, answers)?;
-            let kind = understood.kind.name().to_owned();
-            *known = Some(understood);
-            Ok(Answer::Understood { kind, at_end: end.get() })
+            let mut input = input(is_gzip);
+            let head = head_of(&mut *input)?;
+            let kind = kind.map_or_else(|| kind_of(&head), Ok)?;
+            let mut whole = head.as_slice().chain(&mut *input);
+            *known = Some(if kind == Kind::PerfData {
+                let (recorded, said) = perf_data::read(&mut whole)?;
+                tell_said(said, answers)?;
+                Known::PerfData(recorded)
+            } else {
+                let imported =
+                    parse::import::read(kind, &mut whole, pace).map_err(|error| in_words(error, &head))?;
+                tell(&imported, answers)?;
+                Known::File { kind, pace, imported }
+            });
+            Ok(Answer::Understood { kind: kind.name().to_owned(), at_end: end.get() })
         }
         Request::Stream { part, is_gzip } => {
-            let known = known.as_ref().ok_or("nothing was understood before")?;
-            let series = known.imported.parts.get(part as usize).and_then(|part| part.series.as_ref());
-            let series = series.ok_or("there is no such series")?;
-            let mut input = input(is_gzip);
-            parse::import::stream(known.kind, &mut *input, known.pace, series, answers)
-                .map_err(|error| error.to_string())?;
+            match known.as_ref().ok_or("nothing was understood before")? {
+                Known::PerfData(recorded) => recorded.stream(answers).map_err(|error| error.to_string())?,
+                Known::File { kind, pace, imported } => {
+                    let series = imported.parts.get(part as usize).and_then(|part| part.series.as_ref());
+                    let series = series.ok_or("there is no such series")?;
+                    let mut input = input(is_gzip);
+                    parse::import::stream(*kind, &mut *input, *pace, series, answers)
+                        .map_err(|error| error.to_string())?;
+                }
+            }
             Ok(Answer::Streamed { at_end: end.get() })
+        }
+        Request::Events => {
+            let Some(Known::PerfData(recorded)) = known else { return Err("there are no events".to_owned()) };
+            for part in recorded.events.chunks(EVENTS) {
+                answers.say(&Answer::Events(part.to_vec())).map_err(|error| error.to_string())?;
+            }
+            Ok(Answer::Streamed { at_end: true })
         }
     }
 }
@@ -155,17 +179,6 @@ fn head_of(input: &mut dyn BufRead) -> Result<Vec<u8>, String> {
     let mut head = Vec::new();
     input.take(HEAD as u64).read_to_end(&mut head).map_err(|error| error.to_string())?;
     Ok(head)
-}
-
-fn understand(input: &mut dyn BufRead, kind: Option<Kind>, pace: Pace) -> Result<Known, String> {
-    let head = head_of(input)?;
-    let kind = match kind {
-        Some(kind) => kind,
-        None => kind_of(&head)?,
-    };
-    let mut whole = head.as_slice().chain(input);
-    let imported = parse::import::read(kind, &mut whole, pace).map_err(|error| in_words(error, &head))?;
-    Ok(Known { kind, pace, imported })
 }
 
 fn kind_of(head: &[u8]) -> Result<Kind, String> {
@@ -215,6 +228,13 @@ fn tell<W: Write>(imported: &Imported, answers: &mut Answers<W>) -> Result<(), S
         say(Answer::Fact(name.clone(), text.clone()))?;
     }
     imported.notes.iter().try_for_each(|note| say(Answer::Note(note.clone())))
+}
+
+fn tell_said<W: Write>(said: Said, answers: &mut Answers<W>) -> Result<(), String> {
+    let mut say = |answer| answers.say(&answer).map_err(|error| error.to_string());
+    say(Answer::Part(Box::new(said.part)))?;
+    said.facts.into_iter().try_for_each(|(name, text)| say(Answer::Fact(name, text)))?;
+    said.notes.into_iter().try_for_each(|note| say(Answer::Note(note)))
 }
 
 fn on_the_wire(part: &parse::import::Part) -> wire::Part {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
 /// The version of these messages.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A bound on one message: a row of as many columns as there may be has 220 KB, a result with all its texts
 /// less than that. A hostile message can unfold in memory to some twenty times its length.
@@ -30,6 +30,8 @@ pub enum Request {
     },
     /// The samples of the result of this number.
     Stream { part: u32, is_gzip: bool },
+    /// The events of what was understood last.
+    Events,
 }
 
 /// What is answered.
@@ -66,6 +68,8 @@ pub enum Answer {
     Streamed {
         at_end: bool,
     },
+    /// To [`Request::Events`]: any number of these, and then [`Answer::Streamed`].
+    Events(Vec<u8>),
     /// To anything: why it could not be read. `at_end` says whether all of the file was read before.
     Failed {
         why: String,

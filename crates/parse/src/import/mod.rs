@@ -164,6 +164,10 @@ pub fn read(kind: Kind, input: &mut dyn BufRead, pace: Pace) -> Result<Imported,
         Kind::Powertop => powertop::read(&whole(input)?),
         Kind::StatsCollect => stats_collect::read(&whole(input)?),
         Kind::Trace => trace::read(input),
+        Kind::PerfData => {
+            let reason = "its records are no text".to_owned();
+            Err(Error::Nothing { what: kind.name(), reason })
+        }
         Kind::Sa => {
             let reason = "it is sysstat's binary form, which `sadf -j` of sysstat turns into text".to_owned();
             Err(Error::Nothing { what: kind.name(), reason })

@@ -28,6 +28,8 @@ pub enum Kind {
     StatsCollect,
     /// A trace of Flyball's own, which is Parquet.
     Trace,
+    /// What `perf record` writes; the crate `events` reads it.
+    PerfData,
     /// sysstat's binary file.
     Sa,
     /// Text with reports and tables of any tool, or of this one alone.
@@ -38,7 +40,7 @@ pub enum Kind {
 const REPORTS: [&str; 9] =
     ["fio", "bonnie", "sysbench", "pgbench", "dd", "hdparm", "perf", "cpupower", "mdstat"];
 
-const FILES: [(&str, Kind); 14] = [
+const FILES: [(&str, Kind); 15] = [
     ("fio-json", Kind::FioJson),
     ("fio-terse", Kind::FioTerse),
     ("fio-log", Kind::FioLog(None)),
@@ -52,6 +54,7 @@ const FILES: [(&str, Kind); 14] = [
     ("powertop", Kind::Powertop),
     ("stats-collect", Kind::StatsCollect),
     ("flyball-trace", Kind::Trace),
+    ("perf-data", Kind::PerfData),
     ("text", Kind::Text(None)),
 ];
 
@@ -93,6 +96,10 @@ pub fn recognise(head: &[u8]) -> Option<Kind> {
     // Of any Parquet file; whether it is a trace, its end says.
     if head.starts_with(b"PAR1") {
         return Some(Kind::Trace);
+    }
+    // In either byte order.
+    if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
+        return Some(Kind::PerfData);
     }
     let text = String::from_utf8_lossy(&head[..head.len().min(HEAD)]);
     let text = text.trim_start_matches('\u{feff}').trim_start();
