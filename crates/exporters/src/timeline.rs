@@ -4,6 +4,7 @@
 use crate::counters::{self, Counter};
 use crate::{Content, Error, Exporter, Result, Sink, StoredTrace, Writer};
 use analysis::rates::Step;
+use domain::inventory::Inventory;
 use domain::time::Nanos;
 use events::Tables;
 use timeline::About;
@@ -41,6 +42,9 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
         (Some(tables), Some(events)) => drop(timeline.events(events, tables).map_err(damaged)?),
         _ => timeline.note("no events were recorded: `flyball record --events` does"),
     }
+    if let Some(percent) = threshold(trace)? {
+        timeline.threshold(percent);
+    }
     counters::each(&mut trace.rows, &mut |counter| {
         let Counter { group, name, unit, steps } = counter;
         timeline.sampled(group, name, unit, steps_of(&steps));
@@ -52,6 +56,19 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
     let line = format!("{}{kernel}", run.command.join(" "));
     let title = format!("{} {trial}", run.id);
     Ok(timeline::write(timeline, About { title: &title, line: &line }, out)?)
+}
+
+/// Above which load the governor of the first policy went up, where it is one that has such a threshold.
+fn threshold(trace: &StoredTrace<'_>) -> Result<Option<f64>> {
+    let text = trace.notebook.machine_json(trace.run)?;
+    // Of what was imported nothing is known of the machine, and what another version wrote draws no line.
+    let Ok(Some(Inventory { cpufreq: Some(cpufreq), .. })) = serde_json::from_str::<Option<Inventory>>(&text)
+    else {
+        return Ok(None);
+    };
+    let governor = cpufreq.policies.first().and_then(|policy| policy.governor.as_deref());
+    let tunables = governor.and_then(|governor| cpufreq.tunables.get(governor));
+    Ok(tunables.and_then(|tunables| tunables.get("up_threshold")?.parse().ok()))
 }
 
 /// Each value until the next; where samples are missing between two, none.

@@ -5,11 +5,13 @@ mod with_events;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use events::Op;
+use domain::Nanos;
 use events::facts::Wait;
+use events::{Op, Owner};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::io::Read;
+use with_events::made::File;
 use with_events::{ORIGIN, Stored, file};
 
 /// A page, unpacked.
@@ -73,6 +75,23 @@ impl Page {
     }
 }
 
+impl Page {
+    /// When each value begins, and the value.
+    fn steps(&self, group: &str, name: &str) -> Vec<(u64, f32)> {
+        let track = self.track(group, name);
+        let (mut at, mut time) = (track["at"].as_u64().unwrap() as usize, 0);
+        let step = |_| {
+            let length = self.bytes[at..].iter().position(|byte| byte & 128 == 0).unwrap() + 1;
+            let number = self.bytes[at..at + length].iter().rev();
+            time += number.fold(0, |value, byte| value << 7 | u64::from(byte & 127));
+            let value = f32::from_le_bytes(self.bytes[at + length..at + length + 4].try_into().unwrap());
+            at += length + 4;
+            (time, value)
+        };
+        (0..track["count"].as_u64().unwrap()).map(step).collect()
+    }
+}
+
 fn span(begin: u64, end: u64, name: &str, class: &str) -> Span {
     (begin, end, name.into(), class.into())
 }
@@ -117,6 +136,35 @@ fn a_cpus_track_and_the_threads_are_the_time_of_the_facts() {
     assert_eq!(sum(&services), reads.service.sum().get());
     assert_eq!(page.spans("CPU 1", "interrupts"), [span(100, 103, "irq 24", "interrupt")]);
     assert_eq!(page.spans("CPU 1", "lost events"), [span(160, 160, "5 events lost", "events were lost")]);
+}
+
+#[test]
+fn the_load_that_ondemand_saw_is_that_between_two_of_its_samples() {
+    const MS: u64 = 1_000_000;
+    const HANDLER: u64 = 0xffff_1000;
+    let mut file = File::since(Nanos::new(ORIGIN));
+    file.task(300, Owner::Kernel, "kworker/0:1");
+    file.symbol(HANDLER, "dbs_work_handler");
+    let t = |ms: u64| ORIGIN + ms * MS;
+    // A program has the CPU for 30 of the first hundred milliseconds and for 80 of the second.
+    for (begin, runs) in [(0, 0), (100, 30), (200, 80)] {
+        if begin > 0 {
+            file.switch(0, t(begin - 90), 0, 0, 100);
+            file.switch(0, t(begin - 90 + runs), 100, 1, 0);
+        }
+        let work = [("common_pid", 300), ("function", HANDLER)];
+        file.switch(0, t(begin), 0, 0, 300);
+        file.event(0, t(begin), "workqueue/workqueue_execute_start", &work);
+        file.event(0, t(begin) + MS / 10, "workqueue/workqueue_execute_end", &work[..1]);
+        file.switch(0, t(begin) + MS / 10, 300, 1, 0);
+    }
+    file.end(t(300));
+    let page = Page::of(&Stored::with(Some(&file.bytes)));
+    let steps = page.steps("CPU 0", "load that the governor saw");
+    let [(0, first), (begin, second), (end, last)] = steps[..] else { panic!("{steps:?}") };
+    assert_eq!((begin, end), (100 * MS, 200 * MS));
+    // The governor's own tenth of a millisecond counts as well.
+    assert!((first - 30.1).abs() < 0.01 && (second - 80.1).abs() < 0.01 && last.is_nan(), "{steps:?}");
 }
 
 #[test]

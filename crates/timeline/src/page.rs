@@ -52,6 +52,9 @@ struct Drawn {
     /// Of steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
+    /// A value of steps that is marked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<f64>,
     count: usize,
     /// Where its bytes begin.
     at: usize,
@@ -104,9 +107,9 @@ fn drawn(track: Track, bytes: &mut Vec<u8>) -> Drawn {
     let at = bytes.len();
     let Track { name, lines } = track;
     match lines {
-        Lines::Steps { unit, steps } => {
+        Lines::Steps { unit, steps, mark } => {
             bytes.extend(steps.bytes);
-            Drawn { name, kind: "steps", unit: Some(unit), count: steps.count, at, levels: None }
+            Drawn { name, kind: "steps", unit: Some(unit), mark, count: steps.count, at, levels: None }
         }
         Lines::Spans { kind, spans } => {
             let count = spans.count;
@@ -118,7 +121,7 @@ fn drawn(track: Track, bytes: &mut Vec<u8>) -> Drawn {
                 (at, nodes.len() / 2)
             };
             let levels = Some(nodes.into_iter().map(place).collect());
-            Drawn { name, kind, unit: None, count, at, levels }
+            Drawn { name, kind, unit: None, mark: None, count, at, levels }
         }
     }
 }

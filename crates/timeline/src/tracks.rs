@@ -25,6 +25,13 @@ const MAX_LABELS: usize = 1 << 20;
 const SHOWN_THREADS: usize = 200;
 const MAX_THREADS: usize = 2048;
 
+/// What a kworker executes when ondemand or conservative take a sample and decide
+/// (drivers/cpufreq/cpufreq_governor.c).
+const DECIDES: &str = "dbs_work_handler";
+
+/// Two samples of a governor are not closer than this: what looks so was interrupted.
+const LEAST_WINDOW: u64 = 500_000;
+
 /// A sampled value, from one time until the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
@@ -49,6 +56,8 @@ pub struct Timeline {
     pub(crate) notes: Vec<String>,
     spans: usize,
     left_out: LeftOut,
+    /// Above this load, in percent, the governor goes up.
+    threshold: Option<f64>,
 }
 
 /// What is not drawn: it is said in notes.
@@ -69,6 +78,32 @@ struct Cpu {
     softirqs: Spans,
     frequency: Steps,
     lost: Spans,
+    load: Load,
+}
+
+/// The load that a governor saw.
+#[derive(Debug, Default)]
+struct Load {
+    steps: Steps,
+    /// When it decided last, and for how long the CPU has been busy since then.
+    window: Option<(u64, u64)>,
+}
+
+impl Load {
+    /// The CPU ran a thread; it may have been the governor's own, which decides at its begin.
+    fn ran(&mut self, begin: u64, end: u64, decides: bool) {
+        let decided = self.window.filter(|(since, _)| begin.saturating_sub(*since) >= LEAST_WINDOW);
+        match decided {
+            Some((since, busy)) if decides => {
+                self.steps.push(since, Some(busy as f64 * 100.0 / (begin - since) as f64));
+                self.window = Some((begin, end - begin));
+            }
+            _ => match &mut self.window {
+                Some((_, busy)) => *busy += end - begin,
+                None => self.window = decides.then_some((begin, end - begin)),
+            },
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -159,6 +194,11 @@ impl Timeline {
         timeline
     }
 
+    /// Draws the load above which the governor goes up, in percent, beside the load that it saw.
+    pub fn threshold(&mut self, percent: f64) {
+        self.threshold = Some(percent);
+    }
+
     /// Says something that whoever looks has to know.
     pub fn note(&mut self, text: &str) {
         self.notes.push(inert::one_line(text).into_owned());
@@ -210,8 +250,10 @@ impl Timeline {
             Did::Ran { cpu, thread, function } => {
                 let (label, class) = self.labels.thread(tables, thread, function);
                 self.spans += 1;
+                let decides = function.and_then(|address| tables.function(address)) == Some(DECIDES);
                 if let Some(cpu) = self.cpu(cpu) {
                     cpu.runs.push(begin, end, label, class);
+                    cpu.load.ran(begin, end, decides);
                 }
                 let on = self.labels.named(format!("CPU {cpu}"), class);
                 self.own(thread, begin, end, (on, class)).cpu_ns += end.saturating_sub(begin);
@@ -235,7 +277,16 @@ impl Timeline {
                 self.of_cpu(cpu, begin, end, named, |cpu| &mut cpu.softirqs);
             }
             Did::Request { ended, op, failed } => self.request(tables, &ended, (begin, end), op, failed),
+            Did::Decided { cpu, busy } => {
+                if let Some(cpu) = self.cpu(cpu) {
+                    cpu.load.steps.push(begin, Some(busy.into()));
+                }
+            }
             Did::Lost { cpu, count } => {
+                // What ran meanwhile is not known.
+                if let Some(cpu) = self.cpu(cpu) {
+                    cpu.load.window = None;
+                }
                 let named = (format!("{count} events lost"), classes::LOST);
                 self.of_cpu(cpu, begin, end, named, |cpu| &mut cpu.lost);
             }
@@ -329,10 +380,17 @@ impl Timeline {
         let cpus_with_frequency: BTreeSet<u16> = self.with(|cpu| cpu.frequency.count > 0);
         let cpus_with_runs: BTreeSet<u16> = self.with(|cpu| cpu.runs.count > 0);
         for (number, cpu) in self.cpus {
-            let Cpu { runs, idle, irqs, softirqs, frequency, lost } = cpu;
+            let Cpu { runs, idle, irqs, softirqs, frequency, lost, load } = cpu;
+            // It is of the window that begins there; behind the last one none was seen whole.
+            let mut steps = load.steps;
+            if let Some((since, _)) = load.window.filter(|_| steps.count > 0) {
+                steps.push(since, None);
+            }
             let tracks = [
                 Track::spans("runs", "cpu", runs),
                 Track::steps("frequency", "Hz", frequency),
+                Track::steps("load that the governor saw", "%", steps)
+                    .map(|track| track.marked(self.threshold)),
                 Track::spans("idle state", "idle", idle),
                 Track::spans("interrupts", "irq", irqs),
                 Track::spans("softirqs", "softirq", softirqs),
@@ -495,8 +553,16 @@ pub(crate) struct Track {
 
 #[derive(Debug)]
 pub(crate) enum Lines {
-    Spans { kind: &'static str, spans: Spans },
-    Steps { unit: String, steps: Steps },
+    Spans {
+        kind: &'static str,
+        spans: Spans,
+    },
+    /// With a value that is marked, where there is one.
+    Steps {
+        unit: String,
+        steps: Steps,
+        mark: Option<f64>,
+    },
 }
 
 impl Track {
@@ -505,7 +571,14 @@ impl Track {
     }
 
     fn steps(name: &str, unit: &str, steps: Steps) -> Option<Self> {
-        (steps.count > 0)
-            .then(|| Self { name: name.into(), lines: Lines::Steps { unit: unit.into(), steps } })
+        let lines = |steps| Lines::Steps { unit: unit.into(), steps, mark: None };
+        (steps.count > 0).then(|| Self { name: name.into(), lines: lines(steps) })
+    }
+
+    fn marked(mut self, value: Option<f64>) -> Self {
+        if let Lines::Steps { mark, .. } = &mut self.lines {
+            *mark = value;
+        }
+        self
     }
 }

@@ -39,7 +39,7 @@
     const { count } = track;
     const begins = new Float64Array(count), values = new Float32Array(count);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    let at = track.at, time = 0, most = 0;
+    let at = track.at, time = 0, most = track.mark || 0;
     for (let i = 0; i < count; i++) {
       let value = 0, factor = 1, byte;
       do { byte = bytes[at++]; value += (byte & 127) * factor; factor *= 128; } while (byte > 127);
@@ -304,6 +304,10 @@
       if (here !== level) { flush(x); from = x; level = here; }
     }
     flush(pixelCount);
+    if (track.mark !== undefined) {
+      context.fillStyle = theme.mark;
+      context.fillRect(side, base - tall * track.mark / most, width - side, 1);
+    }
     context.fillStyle = theme.muted; context.font = "10px " + FONT; context.textBaseline = "top"; context.textAlign = "right";
     context.fillText(counted(most, unit), width - 4, y + 1);
     context.textAlign = "left";
@@ -431,7 +435,7 @@
       const { track } = found;
       if (shape(track) === "steps") {
         const index = lastBefore(track.begins, timeAt(x));
-        if (index >= 0 && !Number.isNaN(track.values[index])) lines = [counted(track.values[index], track.unit), track.long];
+        if (index >= 0 && !Number.isNaN(track.values[index])) lines = [counted(track.values[index], track.unit), ...(track.mark === undefined ? [] : [`the line is at ${counted(track.mark, track.unit)}`]), track.long];
       } else {
         const index = spanAt(track, x);
         if (index >= 0) lines = told(track, index);
@@ -710,8 +714,10 @@
     }
     if (MOVES[key]) {
       event.preventDefault();
-      if (held.size === 0) { ticked = performance.now(); requestAnimationFrame(tick); }
+      const is_first = held.size === 0, now = performance.now();
       held.add(key);
+      // A key that is pressed for a moment moves it a little, at once.
+      if (is_first) { ticked = now - 50; tick(now); }
       return;
     }
     const actions = {

@@ -234,8 +234,9 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
                 self.lost(cpu);
                 self.give(now, now, Did::Lost { cpu, count });
             }
-            // An end is seen by its last switch; a decision is a fact of its own.
-            What::Exit { .. } | What::Pstate { .. } | What::Other => {}
+            What::Pstate { busy, .. } => self.give(now, now, Did::Decided { cpu, busy }),
+            // An end is seen by its last switch.
+            What::Exit { .. } | What::Other => {}
         }
     }
 
