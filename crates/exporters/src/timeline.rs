@@ -26,7 +26,8 @@ impl Exporter for Timeline {
     }
 
     fn content(&self) -> Content {
-        Content::Text
+        // A page, most of which is packed: nothing for a terminal.
+        Content::Binary
     }
 }
 

@@ -42,12 +42,30 @@ pub struct Diagnosis<'a> {
     pub program: &'a str,
 }
 
-/// Lists are cut here, so that the whole is one screen.
-const MAX_DISKS: usize = 3;
-const MAX_THREADS: usize = 3;
-const MAX_PATHS: usize = 2;
-const MAX_FINDINGS: usize = 3;
+/// A terminal's lines.
+const LINES: usize = 24;
+
+/// Where lists are cut, so that the whole is one screen.
+#[derive(Clone, Copy, Debug)]
+struct Most {
+    paths: usize,
+    disks: usize,
+    threads: usize,
+    findings: usize,
+}
+
+/// The first with which all has room; what goes first is told least by.
+const MOST: [Most; 5] = [
+    Most { paths: 2, disks: 3, threads: 3, findings: 3 },
+    Most { paths: 1, disks: 3, threads: 3, findings: 3 },
+    Most { paths: 1, disks: 2, threads: 1, findings: 3 },
+    Most { paths: 1, disks: 2, threads: 1, findings: 2 },
+    Most { paths: 0, disks: 1, threads: 1, findings: 1 },
+];
 const MAX_STEPS: usize = 3;
+
+/// Mounts of one device that are named.
+const MAX_MOUNTS: usize = 2;
 
 /// The figures of a server that the screen has room for: of each row the first that was measured.
 const ON_THE_SCREEN: [&[&str]; 4] = [
@@ -72,8 +90,29 @@ fn machine(inventory: &Inventory) -> String {
     }
 }
 
-/// The screen, at most so many columns wide.
+/// The screen, at most so many columns wide, and where there are as many as a terminal usually has, of as
+/// many lines.
 pub fn diagnosis_text(diagnosis: &Diagnosis<'_>, width: usize) -> String {
+    let [all, shorter @ ..] = MOST;
+    let fits = |text: &String| text.lines().count() <= LINES;
+    let whole = text_of(diagnosis, width, all);
+    // On a narrow terminal nothing is left out that its own scrolling shows.
+    if width < USUAL_WIDTH || fits(&whole) {
+        return whole;
+    }
+    let mut shortest = whole;
+    for most in shorter {
+        shortest = text_of(diagnosis, width, most);
+        if fits(&shortest) {
+            break;
+        }
+    }
+    shortest
+}
+
+const USUAL_WIDTH: usize = 80;
+
+fn text_of(diagnosis: &Diagnosis<'_>, width: usize, most: Most) -> String {
     let mut page = Page::new(width, Spacing::None);
     page.section("Machine");
     page.line(machine(diagnosis.inventory));
@@ -86,13 +125,17 @@ pub fn diagnosis_text(diagnosis: &Diagnosis<'_>, width: usize) -> String {
     if let Some(server) = diagnosis.server {
         watched_server(server, &mut page);
     }
-    cpus(diagnosis, &mut page);
-    disks(diagnosis, &mut page);
+    cpus(diagnosis, most.threads, &mut page);
+    disks(diagnosis, most.disks, &mut page);
     page.section("I/O path");
-    paths(diagnosis).into_iter().take(MAX_PATHS).for_each(|path| page.line(path));
+    let paths = paths(diagnosis);
+    paths.iter().take(most.paths).for_each(|path| page.line(path));
+    if most.paths == 0 && !paths.is_empty() {
+        page.line(format!("{}; `flyball inspect` shows them", counted(paths.len(), "path")));
+    }
     not_seen(diagnosis, &mut page);
     page.section("Verdict");
-    verdict(diagnosis, &mut page);
+    verdict(diagnosis, most.findings, &mut page);
     next::section(&steps(diagnosis), &mut page);
     page.finish()
 }
@@ -114,7 +157,7 @@ fn watched_server(server: &WatchedServer<'_>, page: &mut Page) {
     }
 }
 
-fn cpus(diagnosis: &Diagnosis<'_>, page: &mut Page) {
+fn cpus(diagnosis: &Diagnosis<'_>, most: usize, page: &mut Page) {
     let Diagnosis { usage, inventory, .. } = diagnosis;
     page.section("CPU");
     page.line(usage.machine.map_or_else(|| "not sampled".to_owned(), |cpu| shares(&cpu, usage.pressure)));
@@ -136,7 +179,7 @@ fn cpus(diagnosis: &Diagnosis<'_>, page: &mut Page) {
         None => page.line("frequency policy: not visible here"),
     }
     let share = |thread: &ThreadTime| thread.cpu.secs() / diagnosis.duration.secs().max(f64::MIN_POSITIVE);
-    let threads = diagnosis.threads.iter().filter(|thread| share(thread) >= MIN_THREAD).take(MAX_THREADS);
+    let threads = diagnosis.threads.iter().filter(|thread| share(thread) >= MIN_THREAD).take(most);
     let threads: Vec<String> = threads
         .map(|thread| format!("{} {} ({})", thread.name, percent(share(thread)), thread.role))
         .collect();
@@ -163,7 +206,7 @@ fn shares(cpu: &CpuUsage, pressure: Pressure) -> String {
     list_of(parts.into_iter().flatten())
 }
 
-fn disks(diagnosis: &Diagnosis<'_>, page: &mut Page) {
+fn disks(diagnosis: &Diagnosis<'_>, most: usize, page: &mut Page) {
     page.section("Disks");
     let active = || diagnosis.usage.disks.iter().filter(|disk| disk.busy >= MIN_BUSY);
     if active().next().is_none() {
@@ -171,7 +214,7 @@ fn disks(diagnosis: &Diagnosis<'_>, page: &mut Page) {
     }
     page.line(row("", "busy", "reads", "writes"));
     // A server takes the place of one.
-    let shown = MAX_DISKS - usize::from(diagnosis.server.is_some());
+    let shown = most.saturating_sub(usize::from(diagnosis.server.is_some())).max(1);
     for disk in active().take(shown) {
         page.line(row(&disk.device, &percent(disk.busy), &transfers(&disk.read), &transfers(&disk.write)));
     }
@@ -210,7 +253,7 @@ fn path(inventory: &Inventory, top: &BlockDevice) -> String {
     let mounts: Vec<String> = inventory
         .mounts_of(&top.name)
         .chain(on_partitions())
-        .take(MAX_PATHS)
+        .take(MAX_MOUNTS)
         .map(|mount| storage::filesystem(mount, crate::inventory::Style::Brief))
         .collect();
     let mut layers: Vec<String> = mounts.first().map(|_| mounts.join(" and ")).into_iter().collect();
@@ -252,8 +295,8 @@ fn not_seen(diagnosis: &Diagnosis<'_>, page: &mut Page) {
     }
 }
 
-fn verdict(diagnosis: &Diagnosis<'_>, page: &mut Page) {
-    for finding in diagnosis.findings.iter().take(MAX_FINDINGS) {
+fn verdict(diagnosis: &Diagnosis<'_>, most: usize, page: &mut Page) {
+    for finding in diagnosis.findings.iter().take(most) {
         page.line(format!("{} ({})", finding.title, finding.confidence.name()));
     }
     if diagnosis.findings.is_empty() {

@@ -204,6 +204,32 @@ fn every_machine_fits_the_screen() {
     }
 }
 
+/// Long paths, findings of several lines, and more busy disks than there is room for.
+#[test]
+fn what_has_no_room_is_left_out_and_the_verdict_and_its_commands_stay() {
+    let mut inventory = server();
+    let deep = |name: &str, below: &str| BlockDevice {
+        name: name.into(),
+        built_of: vec![below.into()],
+        kind: BlockKind::Disk,
+        ..inventory.devices[1].clone()
+    };
+    let loops = [deep("loop0", "md0"), deep("loop1", "sdb")];
+    inventory.devices.extend(loops);
+    for (device, folder) in [("loop0", "one"), ("loop1", "another")] {
+        let mountpoint = format!("/srv/a-folder-with-a-long-name/and-one-below-it/{folder}");
+        let mount = Mount { device: Some(device.into()), mountpoint, ..inventory.mounts[0].clone() };
+        inventory.mounts.push(mount);
+    }
+    let title = "CPU 1 was busy 92.2% of the time, all 2 CPUs together 67%, and what it did takes a second line: one thread has the work";
+    let text = screen(&inventory, &usage(), &vec![finding(title); 4], 80);
+    assert!(text.lines().count() <= 24 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    for section in ["Machine", "Watched", "CPU", "Disks", "I/O path", "Verdict      CPU 1 was busy", "Next"] {
+        assert!(text.lines().any(|line| line.starts_with(section)), "{section}\n{text}");
+    }
+    assert!(text.ends_with("flyball report watched-20261124-041700-7f3a\n"), "{text}");
+}
+
 #[test]
 fn an_idle_machine_has_no_limit_and_a_next_command() {
     let text = screen(&inventory("vm-2cpu"), &Usage::default(), &[], 80);
