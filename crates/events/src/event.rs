@@ -205,7 +205,7 @@ pub enum What {
     },
     /// A decision of intel_pstate.
     Pstate {
-        /// Its measure of how busy the CPU was, percent.
+        /// `core_busy`: how fast the CPU ran while it was busy, APERF in percent of MPERF. It is no load.
         busy: u32,
         /// From this P-state.
         from: u32,

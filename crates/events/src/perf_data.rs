@@ -12,7 +12,7 @@
 
 use crate::file::{Head, Kind, LONGEST_FRAME, MAGIC, header};
 use crate::owner::Owner;
-use crate::records::{COMM, FORK, LOST, LOST_SAMPLES, SAMPLE};
+use crate::records::{COMM, FORK, Fields, LOST, LOST_SAMPLES, SAMPLE};
 use crate::set::Set;
 use domain::{Nanos, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +107,10 @@ const MAX_TEXT: u64 = 1 << 20;
 const MAX_TABLES: u64 = 256 << 20;
 const MAX_TASKS: usize = 1 << 20;
 
+/// What a child of perf's is called until it executes the command that was given
+/// (`evlist__prepare_workload` of tools/perf/util/evlist.c): other programs begin meanwhile as well.
+const PERFS_CHILD: &str = "perf-exec";
+
 /// The number of a process that makes the kernel's threads.
 const KTHREADD: u32 = 2;
 
@@ -161,8 +165,11 @@ pub fn convert<R: Read + Seek, W: Write>(mut input: R, output: W) -> Result<Conv
     Ok(converted)
 }
 
+const COMPRESSED_FILE: &str =
+    "its records are compressed; `perf record` without `-z` writes a file that is read";
+
 const NO_TRACEPOINT: &str = "it has no sample of a tracepoint that is read here; `perf record -a -e 'sched:sched_switch' \
--e 'sched:sched_waking' -e 'block:*' -e 'power:cpu_idle' -e 'power:cpu_frequency'` records some";
+-e 'sched:sched_waking' -e 'block:block_bio_*' -e 'block:block_rq_*' -e 'power:cpu_idle' -e 'power:cpu_frequency'` records some";
 
 /// What stands around the records.
 struct Layout {
@@ -219,9 +226,7 @@ impl Layout {
             sections.push((feature, bytes.section("section of a feature")?));
         }
         if has(COMPRESSED) {
-            return Err(Error::Otherwise(
-                "its records are compressed (`perf record -z`); `perf inject -i FILE -o OTHER` unpacks them",
-            ));
+            return Err(Error::Otherwise(COMPRESSED_FILE));
         }
         for (feature, section) in sections {
             layout.feature(&mut bytes, feature, section)?;
@@ -353,7 +358,9 @@ impl Layout {
     /// The parts of a sample that matter; `None` of one that is none of a tracepoint, or damaged.
     fn sample<'r>(&self, body: &'r [u8]) -> Option<Sample<'r>> {
         let attr = self.attr_of(body)?;
-        if attr.kind != TRACEPOINT || attr.sample_type & sample::RAW == 0 {
+        // perf's own tracepoints have all of these.
+        const NEEDED: u64 = sample::RAW | sample::TIME | sample::CPU;
+        if attr.kind != TRACEPOINT || attr.sample_type & NEEDED != NEEDED {
             return None;
         }
         let mut fields = Fields(body);
@@ -375,7 +382,7 @@ impl Layout {
             }
         }
         if attr.sample_type & sample::READ != 0 {
-            fields.read(attr.read_format)?;
+            pass_read(&mut fields, attr.read_format)?;
         }
         if attr.sample_type & sample::CALLCHAIN != 0 {
             let count = fields.u64()?;
@@ -448,7 +455,7 @@ impl Scan {
                 COMM => scan.comm(&record),
                 FORK => scan.fork(&record),
                 kind if COMPRESSED_RECORDS.contains(&kind) => {
-                    return Err(Error::Otherwise("its records are compressed, which are not read"));
+                    return Err(Error::Otherwise(COMPRESSED_FILE));
                 }
                 _ => {}
             }
@@ -462,7 +469,8 @@ impl Scan {
         let end = fields.0.iter().position(|byte| *byte == 0).unwrap_or(fields.0.len());
         let name = String::from_utf8_lossy(&fields.0[..end]).into_owned();
         if record.misc & EXEC != 0 {
-            self.workload = self.workload.or(Some(pid));
+            let is_perfs = self.tasks.get(&pid).is_some_and(|(_, name)| name == PERFS_CHILD);
+            self.workload = self.workload.or(is_perfs.then_some(pid));
         } else if self.tasks.len() < MAX_TASKS {
             self.tasks.entry(tid).or_insert((pid, name));
         }
@@ -744,40 +752,18 @@ impl<R: Read + Seek> Bytes<'_, R> {
     }
 }
 
-/// Takes numbers off the front of a record.
-struct Fields<'r>(&'r [u8]);
-
-impl Fields<'_> {
-    fn u32(&mut self) -> Option<u32> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_ne_bytes(*first))
+/// Passes over a `struct read_format`.
+fn pass_read(fields: &mut Fields<'_>, format: u64) -> Option<()> {
+    const ENABLED: u64 = 1;
+    const RUNNING: u64 = 1 << 1;
+    const ID: u64 = 1 << 2;
+    const GROUP: u64 = 1 << 3;
+    const LOST: u64 = 1 << 4;
+    let has = |bit: u64| u64::from(format & bit != 0);
+    if format & GROUP == 0 {
+        return fields.pass(8 * (1 + has(ENABLED) + has(RUNNING) + has(ID) + has(LOST)));
     }
-
-    fn u64(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_ne_bytes(*first))
-    }
-
-    fn pass(&mut self, count: u64) -> Option<()> {
-        self.0 = self.0.get(usize::try_from(count).ok()?..)?;
-        Some(())
-    }
-
-    /// `struct read_format`.
-    fn read(&mut self, format: u64) -> Option<()> {
-        const ENABLED: u64 = 1;
-        const RUNNING: u64 = 1 << 1;
-        const ID: u64 = 1 << 2;
-        const GROUP: u64 = 1 << 3;
-        const LOST: u64 = 1 << 4;
-        let has = |bit: u64| u64::from(format & bit != 0);
-        if format & GROUP == 0 {
-            return self.pass(8 * (1 + has(ENABLED) + has(RUNNING) + has(ID) + has(LOST)));
-        }
-        let count = self.u64()?;
-        let each = 8 * (1 + has(ID) + has(LOST));
-        self.pass((8 * (has(ENABLED) + has(RUNNING))).checked_add(count.checked_mul(each)?)?)
-    }
+    let count = fields.u64()?;
+    let each = 8 * (1 + has(ID) + has(LOST));
+    fields.pass((8 * (has(ENABLED) + has(RUNNING))).checked_add(count.checked_mul(each)?)?)
 }

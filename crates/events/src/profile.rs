@@ -7,7 +7,7 @@
 
 use crate::file::{Frames, Kind, MAX_CPUS, Tables};
 use crate::owner::Owner;
-use crate::records::{COMM, FORK, LOST, LOST_SAMPLES, Record, Records, SAMPLE};
+use crate::records::{COMM, FORK, Fields, LOST, LOST_SAMPLES, Record, Records, SAMPLE};
 use crate::subsystem::{of_stack, on_stack, plain};
 use crate::{Error, Result};
 use domain::profile::{Profile, Subsystem};
@@ -257,22 +257,5 @@ impl<'a> Sample<'a> {
         let words = self.addresses.chunks_exact(8).filter_map(|bytes| bytes.first_chunk().copied());
         let addresses = words.map(u64::from_ne_bytes).filter(|address| *address < MARKS);
         addresses.enumerate().map(|(at, address)| if at == 0 { address } else { address.saturating_sub(1) })
-    }
-}
-
-/// Takes numbers of the recording machine off the front.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn u32(&mut self) -> Option<u32> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_ne_bytes(*first))
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_ne_bytes(*first))
     }
 }

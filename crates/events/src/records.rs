@@ -24,6 +24,28 @@ pub struct Record<'a> {
     pub bytes: &'a [u8],
 }
 
+/// Takes numbers of the recording machine off the front of a record.
+pub struct Fields<'r>(pub &'r [u8]);
+
+impl Fields<'_> {
+    pub fn u32(&mut self) -> Option<u32> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_ne_bytes(*first))
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*first))
+    }
+
+    pub fn pass(&mut self, count: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(count).ok()?..)?;
+        Some(())
+    }
+}
+
 /// Splits the bytes of rings into records.
 #[derive(Debug, Default)]
 pub struct Records {

@@ -65,7 +65,7 @@ fn what_is_no_such_file_says_what_it_is() {
     let mut packed = DD.to_vec();
     packed[72 + 3] |= 1 << 3;
     let why = why(&packed);
-    assert!(why.contains("perf inject") || why.contains("section of a feature"), "{why}");
+    assert!(why.contains("without `-z`") || why.contains("section of a feature"), "{why}");
     let cut = &DD[..DD.len() / 2];
     assert!(self::why(cut).ends_with("cannot be read"), "{}", self::why(cut));
 }

@@ -4,9 +4,11 @@
 use crate::counters::{self, Counter};
 use crate::{Content, Error, Exporter, Result, Sink, StoredTrace, Writer};
 use analysis::rates::Step;
-use domain::inventory::Inventory;
+use domain::inventory::Cpufreq;
 use domain::time::Nanos;
 use events::Tables;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use timeline::About;
 
 /// A trace as a timeline.
@@ -43,8 +45,8 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
         (Some(tables), Some(events)) => drop(timeline.events(events, tables).map_err(damaged)?),
         _ => timeline.note("no events were recorded: `flyball record --events` does"),
     }
-    if let Some(percent) = threshold(trace)? {
-        timeline.threshold(percent);
+    if let Some(governors) = Governors::of(trace)? {
+        governors.draw(&mut timeline);
     }
     counters::each(&mut trace.rows, &mut |counter| {
         let Counter { group, name, unit, steps } = counter;
@@ -59,17 +61,36 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
     Ok(timeline::write(timeline, About { title: &title, line: &line }, out)?)
 }
 
-/// Above which load the governor of the first policy went up, where it is one that has such a threshold.
-fn threshold(trace: &StoredTrace<'_>) -> Result<Option<f64>> {
-    let text = trace.notebook.machine_json(trace.run)?;
-    // Of what was imported nothing is known of the machine, and what another version wrote draws no line.
-    let Ok(Some(Inventory { cpufreq: Some(cpufreq), .. })) = serde_json::from_str::<Option<Inventory>>(&text)
-    else {
-        return Ok(None);
-    };
-    let governor = cpufreq.policies.first().and_then(|policy| policy.governor.as_deref());
-    let tunables = governor.and_then(|governor| cpufreq.tunables.get(governor));
-    Ok(tunables.and_then(|tunables| tunables.get("up_threshold")?.parse().ok()))
+/// What the machine's governors were when the recording began.
+struct Governors(Cpufreq);
+
+impl Governors {
+    /// `None` where nothing is known of them: of what was imported, and of what another version wrote.
+    fn of(trace: &StoredTrace<'_>) -> Result<Option<Self>> {
+        let text = trace.notebook.machine_json(trace.run)?;
+        let cpufreq = serde_json::from_str::<Value>(&text)
+            .ok()
+            .and_then(|mut all| Some(all.get_mut("cpufreq")?.take()));
+        Ok(cpufreq.and_then(|cpufreq| serde_json::from_value(cpufreq).ok()).map(Self))
+    }
+
+    fn draw(&self, timeline: &mut timeline::Timeline) {
+        let Self(cpufreq) = self;
+        if cpufreq.policies.iter().any(|policy| policy.cpus.len() > 1) {
+            return timeline
+                .note("the governor's windows are not drawn: it decides for several CPUs at once");
+        }
+        // A line is of all CPUs.
+        let names: BTreeSet<_> = cpufreq.policies.iter().map(|policy| policy.governor.as_deref()).collect();
+        let [Some(name)] = names.into_iter().collect::<Vec<_>>()[..] else { return timeline.windows(None) };
+        let tunable = |tunable: &str| cpufreq.tunables.get(name)?.get(tunable);
+        timeline.windows(tunable("up_threshold").and_then(|value| value.parse().ok()));
+        if tunable("io_is_busy").is_some_and(|value| value == "1") {
+            timeline.note(&format!(
+                "{name} counts a CPU that waits for I/O as busy (io_is_busy): the load that it saw is higher than what is drawn"
+            ));
+        }
+    }
 }
 
 /// Each value until the next; where samples are missing between two, none.

@@ -139,7 +139,7 @@ fn a_cpus_track_and_the_threads_are_the_time_of_the_facts() {
 }
 
 #[test]
-fn the_load_that_ondemand_saw_is_that_between_two_of_its_samples() {
+fn how_busy_a_cpu_was_between_two_samples_of_ondemand_is_drawn_where_it_decides_for_that_cpu_alone() {
     const MS: u64 = 1_000_000;
     const HANDLER: u64 = 0xffff_1000;
     let mut file = File::since(Nanos::new(ORIGIN));
@@ -159,8 +159,20 @@ fn the_load_that_ondemand_saw_is_that_between_two_of_its_samples() {
         file.switch(0, t(begin) + MS / 10, 300, 1, 0);
     }
     file.end(t(300));
-    let page = Page::of(&Stored::with(Some(&file.bytes)));
-    let steps = page.steps("CPU 0", "load that the governor saw");
+    let stored = Stored::with(Some(&file.bytes));
+    // Where nothing is known of the policies, and where one has two CPUs, it is not drawn.
+    let track = "busy between samples of the governor";
+    assert!(!Page::of(&stored).head.to_string().contains(track));
+    stored.put_policy("0-1");
+    let page = Page::of(&stored);
+    assert!(
+        !page.head.to_string().contains(track) && page.head["notes"].to_string().contains("several CPUs")
+    );
+    stored.put_policy("0");
+    let page = Page::of(&stored);
+    assert_eq!(page.track("CPU 0", track)["mark"], 95.0);
+    assert!(page.head["notes"].to_string().contains("io_is_busy"));
+    let steps = page.steps("CPU 0", track);
     let [(0, first), (begin, second), (end, last)] = steps[..] else { panic!("{steps:?}") };
     assert_eq!((begin, end), (100 * MS, 200 * MS));
     // The governor's own tenth of a millisecond counts as well.

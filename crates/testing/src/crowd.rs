@@ -65,6 +65,9 @@ mod tests {
 
     #[test]
     fn among_many_that_compute_a_thread_gets_a_part() {
+        if schedstat().is_none() {
+            return crate::skip("this kernel does not count how long a thread waits for a CPU");
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let count = 4 * std::thread::available_parallelism().unwrap().get();
         let load: Vec<_> = (0..count)

@@ -56,8 +56,8 @@ pub struct Timeline {
     pub(crate) notes: Vec<String>,
     spans: usize,
     left_out: LeftOut,
-    /// Above this load, in percent, the governor goes up.
-    threshold: Option<f64>,
+    /// Whether each governor decides for one CPU alone, and above which load, in percent, it goes up.
+    windows: Option<Option<f64>>,
 }
 
 /// What is not drawn: it is said in notes.
@@ -81,7 +81,7 @@ struct Cpu {
     load: Load,
 }
 
-/// The load that a governor saw.
+/// How busy a CPU was between two samples of its governor.
 #[derive(Debug, Default)]
 struct Load {
     steps: Steps,
@@ -194,9 +194,11 @@ impl Timeline {
         timeline
     }
 
-    /// Draws the load above which the governor goes up, in percent, beside the load that it saw.
-    pub fn threshold(&mut self, percent: f64) {
-        self.threshold = Some(percent);
+    /// Draws how busy each CPU was between two samples of its governor, and the load above which that goes
+    /// up, in percent. Only for where each governor decides for one CPU alone: of several, any may take the
+    /// sample.
+    pub fn windows(&mut self, threshold: Option<f64>) {
+        self.windows = Some(threshold);
     }
 
     /// Says something that whoever looks has to know.
@@ -277,11 +279,6 @@ impl Timeline {
                 self.of_cpu(cpu, begin, end, named, |cpu| &mut cpu.softirqs);
             }
             Did::Request { ended, op, failed } => self.request(tables, &ended, (begin, end), op, failed),
-            Did::Decided { cpu, busy } => {
-                if let Some(cpu) = self.cpu(cpu) {
-                    cpu.load.steps.push(begin, Some(busy.into()));
-                }
-            }
             Did::Lost { cpu, count } => {
                 // What ran meanwhile is not known.
                 if let Some(cpu) = self.cpu(cpu) {
@@ -389,8 +386,10 @@ impl Timeline {
             let tracks = [
                 Track::spans("runs", "cpu", runs),
                 Track::steps("frequency", "Hz", frequency),
-                Track::steps("load that the governor saw", "%", steps)
-                    .map(|track| track.marked(self.threshold)),
+                self.windows.and_then(|threshold| {
+                    let track = Track::steps("busy between samples of the governor", "%", steps);
+                    Some(track?.marked(threshold))
+                }),
                 Track::spans("idle state", "idle", idle),
                 Track::spans("interrupts", "irq", irqs),
                 Track::spans("softirqs", "softirq", softirqs),

@@ -79,13 +79,6 @@ pub enum Did {
         /// Whether it failed.
         failed: bool,
     },
-    /// intel_pstate decided, by this share of the time since its decision before, in percent; of no length.
-    Decided {
-        /// For which CPU.
-        cpu: u16,
-        /// Its measure of how busy the CPU was (`core_busy` of pstate_sample).
-        busy: u32,
-    },
     /// Events were lost; of no length.
     Lost {
         /// On which CPU.

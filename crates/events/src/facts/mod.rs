@@ -234,9 +234,8 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
                 self.lost(cpu);
                 self.give(now, now, Did::Lost { cpu, count });
             }
-            What::Pstate { busy, .. } => self.give(now, now, Did::Decided { cpu, busy }),
-            // An end is seen by its last switch.
-            What::Exit { .. } | What::Other => {}
+            // An end is seen by its last switch; a decision is a fact of its own.
+            What::Exit { .. } | What::Pstate { .. } | What::Other => {}
         }
     }
 

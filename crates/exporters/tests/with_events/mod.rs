@@ -6,6 +6,7 @@ pub mod made;
 
 use domain::Nanos;
 use domain::ids::{RunId, TrialKey};
+use domain::inventory::{CpuList, Cpufreq, Policy};
 use events::Owner;
 use exporters::{Sink, StoredTrace, Writer, named};
 use made::File;
@@ -38,6 +39,27 @@ impl Stored {
     pub fn put(&self, events: &[u8]) {
         let trial = self.0.path().join("runs").join(RUN).join("trials").join(TRIAL);
         fs::write(trial.join("events.bin"), events).unwrap();
+    }
+
+    /// The machine has one policy of these CPUs, under ondemand.
+    pub fn put_policy(&self, cpus: &str) {
+        let policy = Policy {
+            cpus: CpuList::parse(cpus).unwrap(),
+            governor: Some("ondemand".into()),
+            ..Policy::default()
+        };
+        let tunables =
+            [("up_threshold", "95"), ("io_is_busy", "1")].map(|(name, value)| (name.into(), value.into()));
+        let cpufreq = Cpufreq {
+            policies: vec![policy],
+            intel_pstate: None,
+            amd_pstate: None,
+            boost: None,
+            frequency_invariant: None,
+            tunables: [("ondemand".to_owned(), tunables.into())].into(),
+        };
+        let machine = serde_json::json!({ "schema": 1, "cpufreq": cpufreq });
+        fs::write(self.0.path().join("runs").join(RUN).join("machine.json"), machine.to_string()).unwrap();
     }
 
     pub fn exported(&self, format: &str) -> exporters::Result<Vec<u8>> {

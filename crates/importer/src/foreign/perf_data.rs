@@ -19,6 +19,9 @@ const MAX_BYTES: u64 = 512 << 20;
 const LEAST_STEP: u64 = 10_000_000;
 const MOST_STEPS: u64 = 4000;
 
+/// The share of the CPUs' time of which it may be unknown who ran, for the rest to stand for all.
+const MOST_UNKNOWN: f64 = 0.05;
+
 /// Devices that have columns.
 const MAX_DEVICES: usize = 64;
 
@@ -71,14 +74,17 @@ pub(super) fn read(input: &mut dyn BufRead) -> Result<(Recorded, Said), String> 
 
 fn said(converted: &Converted, facts: &Facts, samples: u64) -> Said {
     let span = converted.span;
-    let (mut busy, mut known) = (0, 0);
+    let (mut busy, mut known, mut unknown) = (0, 0, 0);
     for cpu in facts.cpus.values() {
         busy += cpu.busy_ns;
         known += cpu.busy_ns + cpu.idle_ns;
+        unknown += cpu.unknown_ns;
     }
+    // Of one command alone only its own switches are recorded.
+    let is_told = known > 0 && unknown as f64 <= MOST_UNKNOWN * (known + unknown) as f64;
     let metric = |value: f64, unit| wire::Metric { value, unit, higher_is_better: false };
     let mut metrics = vec![("elapsed".to_owned(), metric(span.secs(), wire::Unit::Seconds))];
-    if known > 0 {
+    if is_told {
         metrics.push((CPU_BUSY.to_owned(), metric(busy as f64 / known as f64, wire::Unit::Share)));
     }
     let mut notes = Vec::new();
