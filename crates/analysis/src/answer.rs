@@ -5,6 +5,7 @@ use crate::recorded;
 use crate::summarise::contexts;
 use crate::summary::{CellSummary, Comparison, FactorEffect, RunData, RunSummary, Verdict};
 use crate::words::{bracketed_certainty, counted, distance, gives, listed, metric_words, percent};
+use domain::order;
 use domain::outcome::Better;
 use domain::study::Until;
 use domain::trial::{Provenance, Trial};
@@ -66,7 +67,9 @@ pub fn ranked(summary: &RunSummary) -> Vec<&CellSummary> {
     };
     let mut cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.median.is_some()).collect();
     // Of equals the first stays the first.
-    cells.sort_by(|a, b| b.points.len().cmp(&a.points.len()).then_with(|| good(b).total_cmp(&good(a))));
+    order::by(&mut cells, |a, b| {
+        b.points.len().cmp(&a.points.len()).then_with(|| good(b).total_cmp(&good(a)))
+    });
     cells
 }
 
@@ -202,7 +205,7 @@ fn standing<'a>(factor: &'a str, effects: &'a [FactorEffect]) -> Option<Standing
 }
 
 fn of_factors(mut factors: Vec<Standing<'_>>, threshold: f64) -> String {
-    factors.sort_by(|a, b| distance(b.comparison).total_cmp(&distance(a.comparison)));
+    order::by(&mut factors, |a, b| distance(b.comparison).total_cmp(&distance(a.comparison)));
     let (deciding, rest): (Vec<_>, Vec<_>) = factors.into_iter().partition(|f| f.state == State::Decides);
     let (same, open): (Vec<_>, Vec<_>) = rest.into_iter().partition(|f| f.state == State::Same);
     let threshold = percent(threshold);

@@ -16,6 +16,7 @@ use crate::compare_runs::Difference;
 use crate::history::CellChange;
 use domain::finding::Finding;
 use domain::ids::{CellId, RunId};
+use domain::order;
 
 /// How much of a change is brought back, as shares of the change: 1 is all of it, above 1 more than it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -232,7 +233,7 @@ pub fn ranked(differences: Vec<Difference>, evidence: &Evidence<'_>) -> Vec<Caus
         Replayed::No | Replayed::Not(_) => 0.0,
     };
     let is_of_the_study = |cause: &Cause| OF_THE_STUDY.contains(&cause.difference.what.as_str());
-    causes.sort_by(|a, b| {
+    order::by(&mut causes, |a, b| {
         let by_share = share(b).total_cmp(&share(a));
         let by_study = is_of_the_study(a).cmp(&is_of_the_study(b));
         a.standing.cmp(&b.standing).then(by_share).then(by_study)

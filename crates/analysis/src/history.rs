@@ -17,6 +17,7 @@ use crate::stats::multiplicity;
 use crate::summary::{Comparison, RunData, RunSummary, Verdict};
 use crate::words::{counted, metric_words, percent, ratio_words};
 use domain::ids::{CellId, RunId};
+use domain::order;
 use domain::outcome::Better;
 use domain::time::Timestamp;
 use domain::trial::Provenance;
@@ -203,9 +204,9 @@ impl History {
                 self.add((places[step.at - 1], places[step.at]), change);
             }
         }
-        self.changes.sort_by_key(|change| change.after);
+        order::by_key(&mut self.changes, |change| change.after);
         for change in &mut self.changes {
-            change.cells.sort_by(|a, b| b.size().total_cmp(&a.size()));
+            order::by(&mut change.cells, |a, b| b.size().total_cmp(&a.size()));
         }
     }
 

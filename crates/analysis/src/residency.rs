@@ -6,6 +6,7 @@
 //! (`time`, `usage`).
 
 use crate::rates::{known_pairs, names_between};
+use domain::order;
 use domain::trace::{FrequencySource, SeriesKind, Trace, growth};
 use domain::units::Hertz;
 use std::collections::BTreeMap;
@@ -166,7 +167,7 @@ pub(crate) fn pstates(trace: &Trace) -> Vec<PStates> {
     }
     let mut of = |policy: &str| {
         let mut states = ticks.remove(policy)?;
-        states.sort_by_key(|(khz, _)| std::cmp::Reverse(*khz));
+        order::by_key(&mut states, |(khz, _)| std::cmp::Reverse(*khz));
         let whole = states.iter().map(|(_, ticks)| *ticks).sum::<Option<u64>>().filter(|whole| *whole > 0)?;
         let share =
             |(khz, ticks): (u64, Option<u64>)| Some((Hertz::from_khz(khz), ticks? as f64 / whole as f64));

@@ -22,6 +22,7 @@ use crate::stats::median_interval::half_width;
 use crate::stats::quantile::median;
 use crate::stats::sequential;
 use domain::ids::TrialKey;
+use domain::order;
 use domain::outcome::Better;
 use domain::plan::Plan;
 use domain::study::Until;
@@ -266,7 +267,7 @@ impl Schedule {
             let value = |one: usize| median(&self.values(one, until)).map(|value| sign * value);
             let mut ranked: Vec<_> =
                 left.iter().map(|one| (value(*one).unwrap_or(f64::INFINITY), *one)).collect();
-            ranked.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            order::by(&mut ranked, |(a, _), (b, _)| a.total_cmp(b));
             left = ranked.into_iter().take(round.cells).map(|(_, one)| one).collect();
             if block < round.until {
                 return left.contains(&cell);

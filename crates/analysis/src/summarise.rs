@@ -11,6 +11,7 @@ use crate::summary::{
     Attribution, CellSummary, Comparison, Excluded, FactorEffect, Lack, Point, RunData, RunSummary,
 };
 use domain::ids::{CellId, TrialKey};
+use domain::order;
 use domain::outcome::{Better, Metric};
 use domain::per_work;
 use domain::plan::Plan;
@@ -283,7 +284,7 @@ fn workload_attribution(workload: &str, cells: &[CellSummary]) -> Vec<Attributio
     let mut rows: Vec<Attribution> = shares
         .map(|(term, share)| Attribution { workload: workload.to_owned(), source: source(&term), share })
         .collect();
-    rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    order::by(&mut rows, |a, b| b.share.total_cmp(&a.share));
     rows
 }
 

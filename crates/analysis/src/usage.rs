@@ -8,6 +8,7 @@
 use crate::rates::{SECTOR_BYTES, Step, names_between, rates};
 use crate::residency::{self, PStates};
 use crate::window_loads::{self, WindowLoads};
+use domain::order;
 use domain::time::Nanos;
 use domain::trace::Trace;
 use std::collections::BTreeMap;
@@ -159,7 +160,7 @@ impl Usage {
             numbered.filter_map(|n: u32| Some((n, cpu(trace, &format!("cpu{n}"))?))).collect();
         let mut disks: Vec<DiskUsage> =
             names_between(trace, "disk.", ".io_ms").into_iter().filter_map(|d| disk(trace, d)).collect();
-        disks.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+        order::by(&mut disks, |a, b| b.busy.total_cmp(&a.busy));
         let first = trace.times.first().copied().unwrap_or_default();
         Self {
             span: trace.times.last().copied().unwrap_or_default().saturating_sub(first),

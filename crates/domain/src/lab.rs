@@ -6,6 +6,7 @@
 //! rates are multiplied by D again before they are kept. Inside the guest, and in [`LabAccount`], time is the
 //! guest's own.
 
+use crate::order;
 use crate::outcome::{Better, Metric};
 use crate::time::Nanos;
 use crate::units::{Bytes, Hertz, Microjoules, Unit};
@@ -350,7 +351,7 @@ impl Pacing {
                 None => all.push(*state),
             }
         }
-        all.sort_by_key(|state| std::cmp::Reverse(state.frequency));
+        order::by_key(&mut all, |state| std::cmp::Reverse(state.frequency));
         all
     }
 

@@ -19,6 +19,7 @@ pub mod inert;
 pub mod inventory;
 pub mod iometer;
 pub mod lab;
+pub mod order;
 pub mod outcome;
 pub mod page;
 pub mod per_work;

@@ -1,6 +1,7 @@
 //! A plan: the cells of a study, and the order of each block.
 
 use crate::ids::{CellId, TrialKey};
+use crate::order;
 use crate::rng::Seed;
 use crate::setting::SettingRequest;
 use crate::stack::{Changes, Stack, StackError};
@@ -111,7 +112,7 @@ impl Plan {
             ranks.push((first, *stacks.entry((machine, stack)).or_insert(at)));
         }
         let mut grouped: Vec<usize> = (0..order.len()).collect();
-        grouped.sort_by_key(|at| ranks[*at]);
+        order::by_key(&mut grouped, |at| ranks[*at]);
         grouped.into_iter().map(|at| order[at]).collect()
     }
 

@@ -1,5 +1,6 @@
 //! What CPU time was spent in, by sampled call stacks.
 
+use crate::order;
 use crate::time::Nanos;
 use crate::trace::Role;
 use std::collections::BTreeMap;
@@ -51,7 +52,7 @@ impl Profile {
     /// Keeps the busiest functions alone.
     pub fn trim(&mut self) {
         let mut all: Vec<(String, u64)> = std::mem::take(&mut self.functions).into_iter().collect();
-        all.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+        order::by(&mut all, |(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
         all.truncate(Self::MAX_FUNCTIONS);
         self.functions = all.into_iter().collect();
     }

@@ -3,6 +3,7 @@
 
 use crate::{Exporter, Result, RunPoint, Sink, Writer};
 use domain::inert::{self, csv_cell};
+use domain::order;
 use domain::outcome::Better;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -84,7 +85,7 @@ fn table(points: &[RunPoint]) -> String {
     let head = ["time"].into_iter().chain(ATTRIBUTES).chain(cells.iter().copied());
     writer.write_record(head.map(|name| csv_cell(name).into_owned())).expect(NEVER);
     let mut sorted: Vec<&RunPoint> = points.iter().collect();
-    sorted.sort_by_key(|point| point.run.started);
+    order::by_key(&mut sorted, |point| point.run.started);
     for point in sorted {
         let run = &point.run;
         let kernel = point.kernel.clone().unwrap_or_default();

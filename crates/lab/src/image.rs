@@ -12,6 +12,7 @@ pub mod databases;
 use crate::digest::{self, Checked};
 use crate::kernel::Kernel;
 use crate::{Error, Result, programs, staging};
+use domain::order;
 use domain::units::Bytes;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,7 +237,7 @@ fn by_age(cache: &Path) -> Vec<PathBuf> {
         .filter(is_image)
         .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
         .collect();
-    all.sort_by(|a, b| b.cmp(a));
+    order::by(&mut all, |a, b| b.cmp(a));
     all.into_iter().map(|(_, path)| path).collect()
 }
 

@@ -7,6 +7,7 @@
 use crate::digest::{self, Checked};
 use crate::programs::{self, Output};
 use crate::{Error, Result, staging};
+use domain::order;
 use files::staging::StagingDir;
 use serde_json::json;
 use std::cmp::Ordering;
@@ -121,7 +122,7 @@ impl Kernels {
         let unpacked = self.unpacked()?;
         let mut all: Vec<String> = unpacked.clone();
         all.extend(offered().unwrap_or_default());
-        all.sort_by(|a, b| by_version(a, b));
+        order::by(&mut all, |a, b| by_version(a, b));
         all.dedup();
         Ok(all.into_iter().map(|release| Listed { unpacked: unpacked.contains(&release), release }).collect())
     }

@@ -7,6 +7,7 @@ use crate::record;
 use crate::run_folder::{EVENTS, RAW, SKIPPED, TRACE};
 use crate::trace::TraceReader;
 use domain::ids::{CellId, RunId, TrialKey};
+use domain::order;
 use domain::trial::{Run, Trial};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -71,7 +72,7 @@ impl Notebook {
             }
         }
         // The id settles which of two is newer where the clock stood still or stepped back.
-        runs.sort_by(|a, b| (b.started, &b.id).cmp(&(a.started, &a.id)));
+        order::by(&mut runs, |a, b| (b.started, &b.id).cmp(&(a.started, &a.id)));
         Ok((runs, problems))
     }
 
@@ -122,7 +123,7 @@ impl Notebook {
             }
         }
         // The key settles the order of two where the clock stood still.
-        trials.sort_by(|a, b| (a.started, &a.key).cmp(&(b.started, &b.key)));
+        order::by(&mut trials, |a, b| (a.started, &a.key).cmp(&(b.started, &b.key)));
         Ok((trials, problems))
     }
 

@@ -6,6 +6,7 @@ use crate::reading::{self, Problem};
 use crate::record;
 use crate::run_folder::EVENTS;
 use crate::trace::{TraceReader, TraceSink};
+use domain::order;
 use domain::outcome::Metric;
 use domain::profile::Profile;
 use domain::time::{Nanos, Timestamp};
@@ -195,7 +196,7 @@ impl Notebook {
                 Err(e) => problems.push(Problem::new(&folder, &e)),
             }
         }
-        recordings.sort_by(|a, b| (b.started, &b.name).cmp(&(a.started, &a.name)));
+        order::by(&mut recordings, |a, b| (b.started, &b.name).cmp(&(a.started, &a.name)));
         Ok((recordings, problems))
     }
 

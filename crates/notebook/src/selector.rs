@@ -11,6 +11,7 @@
 use crate::error::{Error, Result};
 use crate::notebook::Notebook;
 use domain::ids::RunId;
+use domain::order;
 use domain::trial::Run;
 use std::collections::BTreeSet;
 
@@ -135,7 +136,7 @@ fn near(runs: &[Run], wanted: &str) -> Vec<String> {
     let mut scored: Vec<(f64, &str)> =
         names.into_iter().map(|n| (strsim::jaro_winkler(wanted, n), n)).collect();
     scored.retain(|(score, _)| *score >= ALIKE);
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    order::by(&mut scored, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     scored.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
 }
 

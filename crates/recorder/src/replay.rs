@@ -6,6 +6,7 @@ use crate::source::Source;
 use crate::spool::{Fields, Kind, Reader};
 use crate::task::{Owner, Process, Thread};
 use crate::{Error, Result};
+use domain::order;
 use domain::trace::{FrequencySource, Role};
 use domain::trial::{MAX_THREADS, ThreadTime};
 use domain::{Nanos, Timestamp};
@@ -434,7 +435,7 @@ impl Work {
 }
 
 fn keep_busiest(threads: &mut Vec<ThreadTime>) {
-    threads.sort_by(|a, b| b.cpu.cmp(&a.cpu).then(a.tid.cmp(&b.tid)).then(a.role.cmp(&b.role)));
+    order::by(threads, |a, b| b.cpu.cmp(&a.cpu).then(a.tid.cmp(&b.tid)).then(a.role.cmp(&b.role)));
     threads.truncate(MAX_THREADS);
 }
 

@@ -3,6 +3,7 @@
 use crate::steady;
 use analysis::stats::quantile::median;
 use analysis::usage::{DiskUsage, Transfers, Usage};
+use domain::order;
 use domain::time::Nanos;
 use domain::trace::{Role, Trace};
 use domain::trial::{Trial, Validity};
@@ -160,7 +161,7 @@ impl Load {
             |(role, used): (Role, f64)| Demand { role, seconds: used / rate, threads: threads(trial, role) };
         let mut demands: Vec<Demand> =
             of_load.into_iter().filter(|(_, used)| *used >= STEP * whole).map(demand).collect();
-        demands.sort_by_key(|demand| !matches!(demand.role, Role::Workload | Role::Other));
+        order::by_key(&mut demands, |demand| !matches!(demand.role, Role::Workload | Role::Other));
         let estimated = depth_below(usage) + whole;
         let iowait = usage.machine.map_or(0.0, |machine| {
             let idle = 1.0 - machine.busy() - machine.steal;

@@ -3,6 +3,7 @@
 //! A factor whose levels look like amounts and are none stays a list of names: versions of kernels, machines,
 //! levels of arrays. A wrong guess would draw a line between things that have nothing in between.
 
+use domain::order;
 use domain::study::{Factor, Level};
 
 /// With fewer levels a line shows nothing that two figures do not.
@@ -56,7 +57,7 @@ pub(crate) fn axis<'a>(factor: &'a Factor, is_there: impl Fn(&str) -> bool) -> O
     if kinds.any(|kind| Some(kind) != first) {
         return None;
     }
-    amounts.sort_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
+    order::by(&mut amounts, |(_, a), (_, b)| a.value.total_cmp(&b.value));
     let values: Vec<f64> = amounts.iter().map(|(_, amount)| amount.value).collect();
     let are_apart = values.windows(2).all(|pair| pair[0] < pair[1]);
     if values.len() < FEWEST || !are_apart {

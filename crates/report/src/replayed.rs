@@ -4,6 +4,7 @@ use crate::inventory::page::{Page, Spacing};
 use crate::wording::{percent, quoted};
 use analysis::recorded::running_load;
 use domain::inert::{Lines, one_line};
+use domain::order;
 use domain::setting::SettingRequest;
 use domain::trial::{Provenance, Trial};
 use domain::units::{Hertz, Unit, significant};
@@ -67,7 +68,7 @@ impl Replayed<'_> {
         let rate = |one: &Predicted| one.prediction.rate.value;
         let hundredths = |one: &Predicted| (rate(one) * 100.0).round();
         let mut all: Vec<&Predicted> = self.predicted.iter().collect();
-        all.sort_by(|a, b| {
+        order::by(&mut all, |a, b| {
             let alike = hundredths(b).total_cmp(&hundredths(a)).then_with(|| a.changes().cmp(&b.changes()));
             alike.then_with(|| rate(b).total_cmp(&rate(a)))
         });

@@ -8,6 +8,7 @@ pub(crate) use analysis::words::counted;
 use domain::finding::Gain;
 use domain::ids::TrialKey;
 use domain::inert;
+use domain::order;
 use domain::outcome::Better;
 use domain::rng::Seed;
 use domain::trial::{Provenance, Run, Trial, Validity};
@@ -396,7 +397,7 @@ fn kinds(trials: &[&Trial]) -> String {
 
 fn most_first(counts: BTreeMap<&str, usize>) -> String {
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    order::by_key(&mut counts, |(_, count)| std::cmp::Reverse(*count));
     counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
 }
 

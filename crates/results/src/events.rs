@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use domain::Nanos;
 use domain::ids::{RunId, TrialKey};
 use domain::inert::Lines;
+use domain::order;
 use domain::trace::Role;
 use domain::units::Bytes;
 use events::Facts;
@@ -70,7 +71,7 @@ fn lost(facts: &Facts) -> String {
 fn kinds(facts: &Facts) -> Vec<String> {
     let mut kinds: Vec<(&String, &Counted)> =
         facts.kinds.iter().filter(|(_, counted)| counted.recorded + counted.lost > 0).collect();
-    kinds.sort_by_key(|(_, counted)| std::cmp::Reverse(counted.recorded));
+    order::by_key(&mut kinds, |(_, counted)| std::cmp::Reverse(counted.recorded));
     let short = |name: &str| name.split_once('/').map_or(name, |(_, name)| name).to_owned();
     let told = |(name, counted): (&String, &Counted)| match counted.lost {
         0 => format!("{} {}", short(name), counted.recorded),
@@ -120,7 +121,7 @@ fn times(spent: &Spent) -> impl Iterator<Item = String> {
 
 fn work(facts: &Facts, text: &mut Lines) {
     let mut work: Vec<_> = facts.work.iter().collect();
-    work.sort_by_key(|(_, (_, time))| std::cmp::Reverse(*time));
+    order::by_key(&mut work, |(_, (_, time))| std::cmp::Reverse(*time));
     let told = work.iter().take(MAX_WORK);
     let told: Vec<String> = told.map(|(name, (count, time))| format!("{name} {time} in {count}")).collect();
     if !told.is_empty() {
@@ -133,7 +134,7 @@ fn devices(facts: &Facts, text: &mut Lines) {
     if devices.is_empty() {
         return;
     }
-    devices.sort_by_key(|(_, done)| std::cmp::Reverse(done.count));
+    order::by_key(&mut devices, |(_, done)| std::cmp::Reverse(done.count));
     text.blank();
     text.line("devices by events");
     for ((device, op), done) in devices.iter().take(MAX_DEVICES) {

@@ -7,6 +7,7 @@ use analysis::causes::{Cause, Cleared, DRIVER, Evidence, Experiment, Share, Undo
 use analysis::compare_runs::{Difference, differences};
 use analysis::history::{CellChange, Change, History, Judged, history};
 use domain::ids::{CellId, RunId};
+use domain::order;
 use domain::setting::{SettingName, SettingRequest};
 use domain::trial::Trial;
 use notebook::Notebook;
@@ -37,7 +38,7 @@ impl Past {
         let last = notebook.run(id)?.started;
         let (mut runs, others) = alike(notebook, id, metric, warn)?;
         runs.retain(|run| run.data.run.started <= last);
-        runs.sort_by(|a, b| {
+        order::by(&mut runs, |a, b| {
             let key = |run: &Results| (run.data.run.started, run.data.run.id.clone());
             key(a).cmp(&key(b))
         });

@@ -40,6 +40,7 @@ use domain::ids::{CellId, RunId, TrialKey};
 use domain::inert::Lines;
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
+use domain::order;
 use domain::trace::{Series, Trace};
 use domain::trial::{Provenance, Trial};
 use notebook::{Notebook, Problem};
@@ -333,7 +334,7 @@ fn keys_to_draw(data: &RunData, told: &[CellId]) -> Vec<TrialKey> {
     let valid = data.trials.iter().filter(|t| t.validity.is_valid());
     let (mut first, later): (Vec<_>, Vec<_>) = valid.partition(|t| cells.insert(t.key.cell.clone()));
     let place = |trial: &Trial| told.iter().position(|cell| *cell == trial.key.cell).unwrap_or(told.len());
-    first.sort_by_key(|trial| place(trial));
+    order::by_key(&mut first, |trial| place(trial));
     first.into_iter().chain(later).map(|t| t.key.clone()).take(report::MAX_TRACES).collect()
 }
 

@@ -4,6 +4,7 @@ use crate::{Error, Result, Results, Warn};
 use domain::finding::Finding;
 use domain::ids::{RunId, TrialKey};
 use domain::inventory::Inventory;
+use domain::order;
 use domain::setting::SettingRecord;
 use domain::trace::Trace;
 use domain::trial::Trial;
@@ -40,7 +41,7 @@ impl Playable {
             return Err(refused(key.to_string(), &format!("the run `{id}` has no such trial")));
         }
         // One that counts before one that was disturbed.
-        wanted.sort_by_key(|trial| !trial.validity.is_valid());
+        order::by_key(&mut wanted, |trial| !trial.validity.is_valid());
         for trial in wanted {
             if let Some(mut reader) = notebook.trace(id, &trial.key)? {
                 let rows = watch::most_rows(reader.head().series.len());

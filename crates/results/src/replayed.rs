@@ -5,6 +5,7 @@ use analysis::summary::RunData;
 use domain::bench::BenchError;
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inventory::Inventory;
+use domain::order;
 use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
 use domain::trial::Trial;
@@ -132,7 +133,7 @@ impl<'n> Replayable<'n> {
         let replay = self.replay(self.trial(None)?)?;
         let mut all = Self::predicted(&replay, vec![]).unwrap_or_default();
         all.retain(|one| one.prediction.rate.value > 1.0);
-        all.sort_by(|a, b| b.prediction.rate.value.total_cmp(&a.prediction.rate.value));
+        order::by(&mut all, |a, b| b.prediction.rate.value.total_cmp(&a.prediction.rate.value));
         Ok(all.into_iter().take(MOST_PROMISING).map(|one| one.settings).collect())
     }
 

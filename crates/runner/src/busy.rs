@@ -8,6 +8,7 @@ use crate::guards::other_bound;
 use crate::settle::LOOK;
 use crate::snapshot::{clock, cpu_totals};
 use domain::inert::one_line;
+use domain::order;
 use domain::time::Nanos;
 use machine::Machine;
 use parse::proc::{diskstats, pid_stat, pressure, stat};
@@ -122,7 +123,7 @@ fn by_whom(before: &Moment, after: &Moment, span: f64) -> String {
         (name, TICK.secs() * ticks.saturating_sub(earlier) as f64 / span)
     });
     let mut grown: Vec<(&String, f64)> = grown.filter(|(_, share)| *share >= MIN_PROCESS).collect();
-    grown.sort_by(|a, b| b.1.total_cmp(&a.1));
+    order::by(&mut grown, |a, b| b.1.total_cmp(&a.1));
     let named: Vec<String> = grown
         .iter()
         .take(MAX_NAMED)
@@ -137,7 +138,7 @@ fn busy_disks(before: &Moment, after: &Moment, span: f64) -> Option<String> {
         (busy > MIN_SHARE).then_some((name, busy.min(1.0)))
     });
     let mut grown: Vec<(&String, f64)> = grown.collect();
-    grown.sort_by(|a, b| b.1.total_cmp(&a.1));
+    order::by(&mut grown, |a, b| b.1.total_cmp(&a.1));
     let named = grown
         .iter()
         .take(MAX_NAMED)

@@ -8,6 +8,7 @@ use crate::engine::Observer;
 use crate::engine::{Core, Part};
 use domain::Nanos;
 use domain::bench::{Sink, SinkError};
+use domain::order;
 use domain::time::Timestamp;
 use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
 use domain::trial::{DiskTotals, MAX_THREADS, RecorderReport, ThreadTime};
@@ -183,7 +184,7 @@ pub fn threads(core: &Core) -> Vec<ThreadTime> {
             cpu: Nanos::new(used),
         })
         .collect();
-    threads.sort_by_key(|thread| (std::cmp::Reverse(thread.cpu), thread.tid));
+    order::by_key(&mut threads, |thread| (std::cmp::Reverse(thread.cpu), thread.tid));
     threads.truncate(MAX_THREADS);
     threads
 }

@@ -88,7 +88,11 @@ fn without_dead_ends(error: &mut clap::Error) {
     }
 }
 
-/// Sees to it that a panic's message is inert too, and is seen.
+/// The exit code of a program that panicked, as the standard library has it (`library/std/src/rt.rs`).
+const PANICKED: i32 = 101;
+
+/// Sees to it that a panic's message is inert too, and is seen; and that a program of which panics do not
+/// unwind ends as others do, and not by a signal that has its memory written to the disk.
 pub fn watch_panics() {
     std::panic::set_hook(Box::new(|info| {
         // A message on a screen that is taken away would be seen by nobody.
@@ -100,6 +104,9 @@ pub fn watch_panics() {
             _ => "RUST_BACKTRACE=1 shows where it came from".to_owned(),
         };
         to_stderr(&format!("thread `{}` {info}\n{trace}\n", thread.name().unwrap_or("without a name")));
+        if cfg!(panic = "abort") {
+            std::process::exit(PANICKED);
+        }
     }));
 }
 

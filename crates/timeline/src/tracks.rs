@@ -3,6 +3,7 @@
 use crate::classes::{self, Part};
 use crate::packed::{Spans, Steps};
 use domain::inert;
+use domain::order;
 use domain::time::Nanos;
 use domain::trace::Role;
 use events::facts::{Did, Interval, Thread, intervals};
@@ -403,7 +404,7 @@ impl Timeline {
             groups.insert(Place::Device(name), lanes.filter_map(track).collect());
         }
         let mut threads: Vec<(u32, Own)> = self.threads.into_iter().collect();
-        threads.sort_by_key(|(tid, own)| (std::cmp::Reverse(own.cpu_ns), *tid));
+        order::by_key(&mut threads, |(tid, own)| (std::cmp::Reverse(own.cpu_ns), *tid));
         for (tid, own) in threads {
             let name = match own.thread.name.text() {
                 name if name.is_empty() => tid.to_string(),

@@ -23,6 +23,7 @@
 //! Not here: files and folders. Whoever stores a trace (`notebook`) or is handed one (`parse`) opens it.
 
 mod error;
+mod isolated;
 mod packed;
 mod pages;
 mod read;

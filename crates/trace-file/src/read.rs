@@ -1,6 +1,7 @@
 //! Reading a trace, in bounded memory whatever its length.
 
 use crate::error::{Error, Result};
+use crate::isolated::{self, Place};
 use crate::{PROGRAM_KEY, TIME_COLUMN, head_of, pages, value_of};
 use bytes::Bytes;
 use domain::time::Nanos;
@@ -9,9 +10,10 @@ use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::Int64Type;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
 use parquet::file::reader::{ChunkReader, SerializedPageReader};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Rows that are decoded at once.
@@ -21,6 +23,7 @@ const BATCH: usize = 1024;
 /// its decoders of all types into the program.
 pub struct Reader<R: ChunkReader + 'static> {
     file: Arc<R>,
+    place: Place,
     metadata: ParquetMetaData,
     head: TraceHead,
     written_by: Option<String>,
@@ -35,13 +38,14 @@ impl<R: ChunkReader + 'static> std::fmt::Debug for Reader<R> {
 
 impl Reader<Bytes> {
     /// Reads the directory of a file that a stranger handed over, and looks at each of its pages, so that
-    /// none takes more memory than the pages of a trace.
+    /// none takes more memory than the pages of a trace. It is for a process that does nothing else, which
+    /// some damage ends.
     ///
     /// # Errors
     /// As [`Reader::of`]; where a page is larger, or is not where it is said to be.
     pub fn of_foreign(file: Vec<u8>) -> Result<Self> {
         let file = Bytes::from(file);
-        let reader = Self::of(file.clone())?;
+        let reader = Self::at(Place::Here, file.clone())?;
         pages::check(&file, &reader.metadata)?;
         Ok(reader)
     }
@@ -53,7 +57,13 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// # Errors
     /// Where it is torn, no trace, or of a newer version.
     pub fn of(file: R) -> Result<Self> {
-        let whole = decode(|| ParquetMetaDataReader::new().parse_and_finish(&file))?;
+        Self::at(Place::OwnThread, file)
+    }
+
+    fn at(place: Place, file: R) -> Result<Self> {
+        let file = Arc::new(file);
+        let shared = Arc::clone(&file);
+        let whole = decode(place, move || ParquetMetaDataReader::new().parse_and_finish(&*shared))?;
         let metadata = whole.file_metadata();
         let head = head_of(metadata)?;
         let columns = metadata.schema_descr();
@@ -71,7 +81,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let rows = metadata.num_rows();
         let rows = usize::try_from(rows).map_err(|_| Error::Damaged(format!("it claims {rows} rows")))?;
         let written_by = value_of(metadata, PROGRAM_KEY);
-        Ok(Self { file: Arc::new(file), metadata: whole, head, written_by, rows })
+        Ok(Self { file, place, metadata: whole, head, written_by, rows })
     }
 
     /// What is known of the whole trace.
@@ -138,14 +148,18 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let width = self.head.series.len();
         let mut row = vec![None; width];
         for group in self.metadata.row_groups() {
-            let columns = (0..=width).map(|i| self.column(group, i));
-            let mut columns = columns.collect::<Result<Vec<Column>>>().map_err(&damaged)?;
+            let columns = (0..=width).map(|i| self.closed(group, i));
+            let columns = columns.collect::<Result<Vec<Closed<R>>>>().map_err(&damaged)?;
+            let open = move || columns.into_iter().map(Closed::open).collect();
+            let mut columns: Vec<Column> = decode(self.place, open).map_err(&damaged)?;
             let mut left = rows_of(group).map_err(&damaged)?;
             while left > 0 {
                 let count = left.min(BATCH);
-                for column in &mut columns {
-                    decode(|| column.fill(count)).map_err(&damaged)?;
-                }
+                let fill = move || {
+                    columns.iter_mut().try_for_each(|column| column.fill(count))?;
+                    Ok(columns)
+                };
+                columns = decode(self.place, fill).map_err(&damaged)?;
                 for i in 0..count {
                     let time = Nanos::new(columns[0].batch[i].unwrap_or_default());
                     for (value, column) in row.iter_mut().zip(&columns[1..]) {
@@ -167,27 +181,32 @@ impl<R: ChunkReader + 'static> Reader<R> {
         thin: &Thinning,
         mut give: impl FnMut(Option<u64>),
     ) -> Result<()> {
-        let mut column = self.column(group, index)?;
-        let mut at = 0;
-        while at < thin.rows {
-            let count = (thin.rows - at).min(BATCH);
-            decode(|| column.fill(count))?;
-            (0..count).filter(|i| thin.keeps(at + i)).for_each(|i| give(column.batch[i]));
-            at += count;
-        }
+        let (column, thin) = (self.closed(group, index)?, *thin);
+        let kept = decode(self.place, move || {
+            let mut column = column.open()?;
+            let (mut kept, mut at) = (Vec::new(), 0);
+            while at < thin.rows {
+                let count = (thin.rows - at).min(BATCH);
+                column.fill(count)?;
+                kept.extend((0..count).filter(|i| thin.keeps(at + i)).map(|i| column.batch[i]));
+                at += count;
+            }
+            Ok(kept)
+        })?;
+        kept.into_iter().for_each(&mut give);
         Ok(())
     }
 
-    fn column(&self, group: &RowGroupMetaData, index: usize) -> Result<Column> {
-        let column = group.columns().get(index);
-        let column = column.ok_or_else(|| Error::damaged("a row group has fewer columns than the others"))?;
-        let rows = rows_of(group)?;
-        let reader = decode(|| {
-            let pages = SerializedPageReader::new(Arc::clone(&self.file), column, rows, None)?;
-            Ok(ColumnReaderImpl::<Int64Type>::new(column.column_descr_ptr(), Box::new(pages)))
-        })?;
-        let optional = index > 0;
-        Ok(Column { reader, optional, values: Vec::new(), present: Vec::new(), batch: Vec::new() })
+    fn closed(&self, group: &RowGroupMetaData, index: usize) -> Result<Closed<R>> {
+        let metadata = group.columns().get(index);
+        let metadata =
+            metadata.ok_or_else(|| Error::damaged("a row group has fewer columns than the others"))?;
+        Ok(Closed {
+            file: Arc::clone(&self.file),
+            metadata: metadata.clone(),
+            rows: rows_of(group)?,
+            optional: index > 0,
+        })
     }
 
     fn step(&self, most_rows: usize) -> usize {
@@ -201,15 +220,18 @@ fn rows_of(group: &RowGroupMetaData) -> Result<usize> {
 }
 
 /// Calls the library, which panics on some damaged files where it should give an error.
-fn decode<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
-    // Nothing that a panic may leave half done is looked at again: the caller gives up on this file.
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(outcome) => outcome.map_err(Error::damaged),
-        Err(_) => Err(Error::damaged("its pages are damaged")),
+fn decode<T: Send + 'static>(
+    place: Place,
+    call: impl FnOnce() -> Result<T, ParquetError> + Send + 'static,
+) -> Result<T> {
+    match isolated::call(place, call) {
+        Some(outcome) => outcome.map_err(Error::damaged),
+        None => Err(Error::damaged("its pages are damaged")),
     }
 }
 
 /// Which rows of a group are taken.
+#[derive(Clone, Copy)]
 struct Thinning {
     /// The number of the group's first row in the whole trace.
     first_row: usize,
@@ -225,6 +247,23 @@ impl Thinning {
     fn keeps(&self, row_of_group: usize) -> bool {
         let row = self.first_row + row_of_group;
         row.is_multiple_of(self.step) || row == self.last_row
+    }
+}
+
+/// A column of a group, before anything is decoded.
+struct Closed<R> {
+    file: Arc<R>,
+    metadata: ColumnChunkMetaData,
+    rows: usize,
+    optional: bool,
+}
+
+impl<R: ChunkReader + 'static> Closed<R> {
+    fn open(self) -> Result<Column, ParquetError> {
+        let pages = SerializedPageReader::new(self.file, &self.metadata, self.rows, None)?;
+        let reader = ColumnReaderImpl::new(self.metadata.column_descr_ptr(), Box::new(pages));
+        let (values, present, batch) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Column { reader, optional: self.optional, values, present, batch })
     }
 }
 

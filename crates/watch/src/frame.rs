@@ -9,6 +9,7 @@ use crate::{About, Found};
 use analysis::usage::Transfers;
 use analysis::words::{counted, percent};
 use domain::inventory::{Inventory, Policy};
+use domain::order;
 use domain::time::Nanos;
 use domain::units::{Unit, significant};
 use std::collections::VecDeque;
@@ -251,7 +252,7 @@ impl Draw<'_> {
             return cpus.iter().map(|cpu| self.cpu(cpu)).collect();
         }
         let mean = |cpu: &CpuNow| self.state().track(Some(cpu.number)).map_or(0.0, Track::mean_busy);
-        cpus.sort_by(|a, b| mean(b).total_cmp(&mean(a)).then(a.number.cmp(&b.number)));
+        order::by(&mut cpus, |a, b| mean(b).total_cmp(&mean(a)).then(a.number.cmp(&b.number)));
         let shown = room.saturating_sub(1);
         let from = self.scene.scrolled.min(cpus.len() - shown);
         let each = cpus.iter().skip(from).take(shown).map(|cpu| self.cpu(cpu));
@@ -326,7 +327,7 @@ impl Draw<'_> {
     fn roles(&self) -> Vec<Line> {
         let mut roles: Vec<_> =
             self.state().figures().roles.iter().filter(|(_, share)| **share >= 0.0005).collect();
-        roles.sort_by(|a, b| b.1.total_cmp(a.1));
+        order::by(&mut roles, |a, b| b.1.total_cmp(a.1));
         let all: Vec<String> =
             roles.iter().map(|(role, share)| format!("{role} {}", percent(**share))).collect();
         let text = match (self.state().figures().roles.is_empty(), all.is_empty()) {

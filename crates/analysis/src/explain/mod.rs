@@ -82,6 +82,7 @@ pub use case::Case;
 pub use not_measured::not_measured;
 
 use domain::finding::Finding;
+use domain::order;
 use domain::trial::Provenance;
 use std::collections::BTreeSet;
 
@@ -174,7 +175,7 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
         findings.iter_mut().for_each(|finding| leave_this_host_alone(finding, case));
     }
     let size = |f: &Finding| f.gain.as_ref().map_or(0.0, |gain| gain.ratio.ln().abs());
-    findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a))));
+    order::by(&mut findings, |a, b| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a))));
     for (finding, number) in findings.iter_mut().zip(1..) {
         if let Some(load) = tunable::load(finding, case) {
             finding.next = format!("flyball tune {}:{number}{load}", case.data.run.id);

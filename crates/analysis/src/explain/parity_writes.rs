@@ -11,6 +11,7 @@ use super::pair::{self, Pair};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{certainty, difference};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::order;
 use domain::stack::{Layer, Md, MdLevel};
 use domain::units::{Bytes, significant};
 use workloads::Direction;
@@ -34,7 +35,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
     let on_parity = cells.iter().filter(|cell| writes_parts_of_stripes(cell));
     let mut losses: Vec<Loss<'_, '_>> = on_parity.filter_map(|cell| best(case, cell, &cells)).collect();
-    losses.sort_by(|a, b| goodness(&b.comparison).total_cmp(&goodness(&a.comparison)));
+    order::by(&mut losses, |a, b| goodness(&b.comparison).total_cmp(&goodness(&a.comparison)));
     let mut found: Vec<((MdLevel, Option<String>), Finding)> = Vec::new();
     for loss in losses {
         let key = (loss.levels.0, loss.pair.a().access().map(str::to_owned));

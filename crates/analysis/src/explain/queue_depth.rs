@@ -10,6 +10,7 @@ use super::pair::{Pair, Part};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, difference, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::order;
 use domain::units::significant;
 
 pub(super) const RULE: Rule = Rule {
@@ -39,7 +40,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         .collect();
     let shallowest = with_depth.iter().filter(|of| is_shallowest(**of, &with_depth));
     let mut gains: Vec<Deeper<'_, '_>> = shallowest.filter_map(|of| best(case, *of, &with_depth)).collect();
-    gains.sort_by(|a, b| ratio(&b.comparison).total_cmp(&ratio(&a.comparison)));
+    order::by(&mut gains, |a, b| ratio(&b.comparison).total_cmp(&ratio(&a.comparison)));
     by_work(case, &gains)
 }
 

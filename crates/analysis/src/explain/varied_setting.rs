@@ -6,6 +6,7 @@ use super::pair::{Pair, Part, modest};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, certainty, difference, distance, gives, p_words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::order;
 use domain::setting::SettingRequest;
 use domain::study::{Factor, Level};
 
@@ -133,7 +134,7 @@ fn elsewhere(claimed: &[Effect<'_, '_>], context: &str) -> Vec<Evidence> {
             None => largest.push(effect),
         }
     }
-    largest.sort_by(|a, b| distance(b.1).total_cmp(&distance(a.1)));
+    order::by(&mut largest, |a, b| distance(b.1).total_cmp(&distance(a.1)));
     let left = largest.len().saturating_sub(MAX_ELSEWHERE);
     let told = largest.iter().take(MAX_ELSEWHERE).map(|(at, comparison, _)| against(comparison, at));
     let rest = (left > 0).then(|| evidence("decides too in", format!("{left} more contexts"), "the summary"));

@@ -9,6 +9,7 @@ use crate::event::{Comm, Context, Left};
 use crate::file::Tables;
 use crate::owner::Owner;
 use domain::Nanos;
+use domain::order;
 use domain::trace::Role;
 use std::collections::{BTreeMap, HashMap};
 
@@ -398,6 +399,6 @@ fn named(tables: &Tables, tid: u32, task: &Task) -> ThreadSpent {
 }
 
 fn keep_busiest(threads: &mut Vec<ThreadSpent>, most: usize) {
-    threads.sort_by(|a, b| b.spent.cpu_ns.cmp(&a.spent.cpu_ns).then(a.tid.cmp(&b.tid)));
+    order::by(threads, |a, b| b.spent.cpu_ns.cmp(&a.spent.cpu_ns).then(a.tid.cmp(&b.tid)));
     threads.truncate(most);
 }

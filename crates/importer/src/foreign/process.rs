@@ -356,6 +356,7 @@ fn how_it_ended(status: ExitStatus) -> String {
             .to_owned(),
         Some(SIGXCPU) => "took more than an hour of CPU time, and was stopped".to_owned(),
         Some(SIGABRT) => "gave up: most likely the file needs more than the 2 GiB of memory that it may have".to_owned(),
+        _ if status.code() == Some(PANICKED) => "met damage that its decoder does not survive".to_owned(),
         _ if status.code() == Some(NOT_EXECUTED) => "could not be started: the system does not execute this program's own \
              file; where an emulator of its processor runs it, as qemu-user, register that with binfmt_misc"
             .to_owned(),
@@ -367,6 +368,9 @@ fn how_it_ended(status: ExitStatus) -> String {
 /// error number reaches the parent through memory that both share. qemu-user makes a fork of a vfork
 /// (`linux-user/syscall.c`, `do_fork`), which shares none, so that the parent takes it for started.
 const NOT_EXECUTED: i32 = 127;
+
+/// The exit code of a program that panicked, as the standard library has it (`library/std/src/rt.rs`).
+const PANICKED: i32 = 101;
 
 /// Root reads without any wall only where the kernel has none at all; that is said once.
 fn warn_of(gaps: &[String], warn: fn(&str)) {
@@ -629,6 +633,7 @@ mod tests {
         let ended = |signal: i32| how_it_ended(ExitStatus::from_raw(signal));
         assert!(ended(SIGSYS).contains("system call") && ended(SIGXCPU).contains("CPU time"));
         assert!(ended(SIGABRT).contains("2 GiB") && ended(9).contains("signal: 9"));
+        assert!(ended(PANICKED << 8).contains("damage"));
         assert!(ended(NOT_EXECUTED << 8).contains("binfmt_misc") && ended(1 << 8).contains("exit status: 1"));
     }
 }

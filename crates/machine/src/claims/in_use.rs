@@ -10,6 +10,7 @@ use super::error::ClaimError;
 use super::node::{self, Node};
 use super::openers;
 use super::reason::Use;
+use domain::order;
 use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -144,7 +145,7 @@ pub(super) fn processes() -> Result<Vec<Process>, ClaimError> {
     let proc = Path::new("/proc");
     let mut ids: Vec<u32> = node::names(proc)?.iter().filter_map(|name| name.parse().ok()).collect();
     let own = std::process::id();
-    ids.sort_by_key(|id| (*id != own, *id));
+    order::by_key(&mut ids, |id| (*id != own, *id));
     Ok(ids.into_iter().map(|id| Process { id, folder: proc.join(id.to_string()) }).collect())
 }
 

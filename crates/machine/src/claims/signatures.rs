@@ -5,6 +5,7 @@
 //! [`is_blank`].
 
 use super::integrity;
+use domain::order;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -108,7 +109,7 @@ fn parse(output: &[u8]) -> Result<Vec<Signature>, String> {
         Ok(Signature { kind: line.kind, offset, uuid: line.uuid, label: line.label })
     };
     let mut found = report.signatures.into_iter().map(signature).collect::<Result<Vec<_>, String>>()?;
-    found.sort_by_key(|signature| signature.offset);
+    order::by_key(&mut found, |signature| signature.offset);
     Ok(found)
 }
 

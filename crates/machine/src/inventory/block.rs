@@ -4,6 +4,7 @@ use super::Error;
 use super::md;
 use super::reader::{Reader, parsed};
 use domain::inventory::{BlockDevice, BlockKind, DeviceMapper, Link, Loop, Mount, Queue, WriteCache};
+use domain::order;
 use domain::units::Bytes;
 use parse::kernel::dm::{self, Target};
 use parse::kernel::pci::megatransfers;
@@ -36,7 +37,7 @@ pub(super) fn take(reader: &Reader) -> Result<Vec<BlockDevice>, Error> {
         devices.push(device);
         devices.extend(partitions(reader, &name, &folder)?);
     }
-    devices.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
+    order::by(&mut devices, |a, b| natural(&a.name).cmp(&natural(&b.name)));
     Ok(devices)
 }
 

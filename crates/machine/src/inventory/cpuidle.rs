@@ -4,6 +4,7 @@ use super::Error;
 use super::reader::Reader;
 use domain::Nanos;
 use domain::inventory::{CpuList, Cpuidle, IdleState};
+use domain::order;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
@@ -41,7 +42,7 @@ fn states(reader: &Reader, online: &CpuList) -> Result<Vec<IdleState>, Error> {
             }
         }
     }
-    states.sort_by_key(|s| (s.index, s.cpus.first()));
+    order::by_key(&mut states, |s| (s.index, s.cpus.first()));
     Ok(states)
 }
 

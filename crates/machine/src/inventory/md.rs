@@ -3,6 +3,7 @@
 use super::Error;
 use super::reader::Reader;
 use domain::inventory::{Md, MdMember};
+use domain::order;
 use domain::units::Bytes;
 use parse::kernel::md::{layout_name, sync_done};
 use std::str::FromStr;
@@ -50,6 +51,6 @@ fn members(reader: &Reader, folder: &str) -> Vec<MdMember> {
         })
     };
     let mut members: Vec<MdMember> = names.filter_map(member).collect();
-    members.sort_by_key(|m| (m.slot.is_none(), m.slot));
+    order::by_key(&mut members, |m| (m.slot.is_none(), m.slot));
     members
 }

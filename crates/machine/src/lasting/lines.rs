@@ -2,6 +2,7 @@
 
 use super::record::Entry;
 use crate::settings::rank;
+use domain::order;
 
 /// The first lines of every file of ours.
 pub(super) const HEADER: &str = "\
@@ -13,7 +14,7 @@ pub(super) const HEADER: &str = "\
 /// for one object after what was asked for all.
 pub(super) fn in_order(entries: &[&Entry]) -> Vec<Entry> {
     let mut sorted: Vec<Entry> = entries.iter().map(|&entry| entry.clone()).collect();
-    sorted.sort_by_key(|entry| (rank(&entry.path), !entry.means_all()));
+    order::by_key(&mut sorted, |entry| (rank(&entry.path), !entry.means_all()));
     sorted
 }
 

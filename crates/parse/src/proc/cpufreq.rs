@@ -3,6 +3,7 @@
 
 use super::{Error, number};
 use domain::inventory::TimeInState;
+use domain::order;
 use domain::time::Nanos;
 use domain::units::Hertz;
 
@@ -42,7 +43,7 @@ pub fn times(text: &str) -> Result<Vec<TimeInState>, Error> {
         let ns = state.ticks.checked_mul(TICK_NS).ok_or_else(too_large)?;
         states.push(TimeInState { frequency: Hertz::from_hz(hz), time: Nanos::new(ns) });
     }
-    states.sort_by_key(|state| state.frequency);
+    order::by_key(&mut states, |state| state.frequency);
     Ok(states)
 }
 

@@ -1,6 +1,7 @@
 //! What is wrong with a study file: all of it, each with its place.
 
 use domain::inert::{Lines, one_line, prose};
+use domain::order;
 use domain::setting::SettingName;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -78,7 +79,7 @@ impl StudyErrors {
                 false => self.left_out += 1,
             }
         }
-        self.errors.sort_by_key(|error| (error.line, error.column));
+        order::by_key(&mut self.errors, |error| (error.line, error.column));
         self
     }
 
@@ -176,7 +177,7 @@ impl<'t> Problems<'t> {
         }
         assert!(!self.is_empty(), "a part of the study was not read, and nobody said why");
         let mut found = self.found.take();
-        found.sort_by_key(|(offset, ..)| *offset);
+        order::by_key(&mut found, |(offset, ..)| *offset);
         let error = |(offset, key, problem): (usize, String, String)| {
             let Place { line, column } = Place::of(self.text, offset);
             StudyError { line, column, key, problem }

@@ -3,6 +3,7 @@
 //! Readers return `None` once they have noted a problem, so that the rest of the file is still read.
 
 use super::error::Problems;
+use domain::order;
 use domain::setting::SettingName;
 use domain::time::Nanos;
 use domain::units::Bytes;
@@ -50,7 +51,7 @@ impl<'a> Section<'a> {
     /// The entries, in the order of the file.
     pub(super) fn entries(&self) -> Vec<Node<'a>> {
         let mut entries: Vec<_> = self.table.iter().collect();
-        entries.sort_by_key(|(key, _)| key.span().start);
+        order::by_key(&mut entries, |(key, _)| key.span().start);
         entries.into_iter().map(|(key, value)| self.node(key, value)).collect()
     }
 

@@ -9,6 +9,7 @@ use crate::{Report, lab};
 use analysis::costs::{self, Cost};
 use analysis::summary::CellSummary;
 use domain::ids::CellId;
+use domain::order;
 use domain::study::Factor;
 use domain::units::{Unit, significant};
 use maud::{Markup, html};
@@ -114,7 +115,9 @@ fn curves<'a>(report: &Report<'a>, cells: &[&'a CellSummary], varied: &[&'a str]
     };
     let mut candidates: Vec<(&Factor, Axis)> = known.iter().filter_map(on_axis).collect();
     // The sort is stable: of equals the first of the study.
-    candidates.sort_by_key(|(f, axis)| (study.asks_about(&f.name), std::cmp::Reverse(axis.levels.len())));
+    order::by_key(&mut candidates, |(f, axis)| {
+        (study.asks_about(&f.name), std::cmp::Reverse(axis.levels.len()))
+    });
     let (along, axis) = candidates.into_iter().next()?;
     let others = || known.iter().copied().filter(|factor| factor.name != along.name);
     let lines = others().find(|factor| study.asks_about(&factor.name)).or_else(|| others().next());

@@ -3,6 +3,7 @@
 use crate::Report;
 use crate::cpu_share::{cores_by_role, notable, shown};
 use crate::wording::{counted, levels};
+use domain::order;
 use domain::trace::Role;
 use maud::{Markup, html};
 
@@ -57,7 +58,7 @@ fn bars(rows: &[(String, Vec<(Role, f64)>)], most: f64) -> Markup {
 /// The same figures in words, largest first, so that no colour has to be matched.
 fn parts(roles: &[(Role, f64)]) -> String {
     let mut sorted: Vec<(Role, f64)> = notable(roles).copied().collect();
-    sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+    order::by(&mut sorted, |a, b| b.1.total_cmp(&a.1));
     sorted.iter().map(|(role, cores)| format!("{role} {}", shown(*cores))).collect::<Vec<_>>().join(", ")
 }
 

@@ -9,6 +9,7 @@ use analysis::costs::{self, Cost};
 use analysis::summary::{CellSummary, RunData};
 use analysis::trade_off::{Place, places};
 use domain::ids::CellId;
+use domain::order;
 use domain::units::Unit;
 
 /// The title of [`costs_table`].
@@ -35,7 +36,7 @@ const MOST_NAMED: usize = 5;
 /// between.
 pub(crate) fn trade_off(report: &Report, places: &[Place<'_>]) -> Option<String> {
     let mut places: Vec<&Place<'_>> = places.iter().filter(|place| place.is_unbeaten).collect();
-    places.sort_by(|a, b| b.watts.total_cmp(&a.watts));
+    order::by(&mut places, |a, b| b.watts.total_cmp(&a.watts));
     // Of many, both ends and some in between.
     let (last, most) = (places.len().saturating_sub(1), places.len().min(MOST_NAMED));
     let named = (0..most).map(|at| {

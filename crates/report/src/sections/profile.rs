@@ -2,6 +2,7 @@
 
 use super::{paragraph, table};
 use crate::document::Block;
+use domain::order;
 use domain::profile::{Profile, Subsystem};
 use domain::trace::Role;
 
@@ -52,14 +53,14 @@ pub(crate) fn profile(profile: &Profile) -> Vec<Block> {
 fn roles(profile: &Profile) -> Vec<Role> {
     let count = |role: Role| profile.count(|other, _| other == role);
     let mut roles: Vec<Role> = Role::ALL.into_iter().filter(|role| count(*role) > 0).collect();
-    roles.sort_by_key(|role| (*role != Role::Workload, std::cmp::Reverse(count(*role))));
+    order::by_key(&mut roles, |role| (*role != Role::Workload, std::cmp::Reverse(count(*role))));
     roles.truncate(MAX_ROLES);
     roles
 }
 
 fn busiest(profile: &Profile, all: u64) -> String {
     let mut functions: Vec<(&String, &u64)> = profile.functions.iter().collect();
-    functions.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
+    order::by_key(&mut functions, |(name, count)| (std::cmp::Reverse(**count), *name));
     let told = functions.into_iter().take(MAX_FUNCTIONS);
     told.map(|(name, count)| format!("{name} {}", share(*count, all))).collect::<Vec<_>>().join(", ")
 }

@@ -2,6 +2,7 @@
 
 use super::machines::{Machines, SHIPPED};
 use domain::cpufreq::has_tunables;
+use domain::order;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::Target;
@@ -33,7 +34,7 @@ pub fn fitting(plan: &Plan, folder: &Path) -> Vec<Fit> {
         SHIPPED.iter().filter_map(|(name, _)| judged(plan, name, folder)).collect();
     let least = all.iter().map(|(fit, _)| fit.lacking).min().unwrap_or_default();
     let fits = |fit: &Fit| fit.lacking == least && least < plan.cells.len();
-    all.sort_by_key(|(fit, _)| fit.lacking);
+    order::by_key(&mut all, |(fit, _)| fit.lacking);
     let told = |(fit, why): (Fit, Option<String>)| Fit { against: why.filter(|_| !fits(&fit)), ..fit };
     all.into_iter().map(told).collect()
 }

@@ -1,5 +1,7 @@
 //! What CPUs take: watts by frequency, busy and idle, integrated over time.
 
+use domain::order;
+
 /// A CPU's power in one P-state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PowerState {
@@ -24,7 +26,7 @@ pub struct PowerModel {
 impl PowerModel {
     /// From a table in any order; an empty one takes nothing.
     pub fn new(mut states: Vec<PowerState>) -> Self {
-        states.sort_by_key(|state| state.khz);
+        order::by_key(&mut states, |state| state.khz);
         Self { states, last: None, taken: 0.0 }
     }
 

@@ -4,6 +4,7 @@
 //! `thinktime=100ms` counts 100000 between requests); blkparse(1), "Output description", default format.
 //! Strict: what cannot be read, or is not modelled, is an error with its line.
 
+use domain::order;
 use domain::time::Nanos;
 use domain::units::Bytes;
 use std::io::{self, BufRead, Read};
@@ -297,7 +298,7 @@ pub fn read_blkparse(reader: impl BufRead, event: BlkEvent) -> Result<Trace, Tra
         blk_line(&mut trace, &words, wanted).map_err(|why| lines.refuse(why))?;
     }
     // Each CPU has a buffer of its own; blkparse sorts them, but not over all of a long trace.
-    trace.requests.sort_by_key(|request| request.at);
+    order::by_key(&mut trace.requests, |request| request.at);
     let first = trace.requests.first().map_or(Nanos::ZERO, |request| request.at);
     for request in &mut trace.requests {
         request.at = request.at - first;

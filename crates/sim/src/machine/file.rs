@@ -4,6 +4,7 @@ use super::cost::{COSTS, STALLS};
 use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, LinkEntry, MachineSpec, Origin, PState};
 use crate::block::{Interrupts, Scheduler};
 use crate::cpu::IdleState;
+use domain::order;
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
@@ -182,7 +183,7 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
             idle_watts: state.idle_watts,
         });
     }
-    states.sort_by_key(|state| state.frequency);
+    order::by_key(&mut states, |state| state.frequency);
     if states.is_empty() || states.windows(2).any(|pair| pair[0].frequency == pair[1].frequency) {
         return Err(wrong.at(span, "a machine has at least one P-state, and none of them twice".to_owned()));
     }

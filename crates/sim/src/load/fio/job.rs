@@ -11,6 +11,7 @@ use super::offsets::{Access, BlockSizes, Coverage, Distribution, Mix, PatternSpe
 use super::stream::writes;
 use crate::load::LoadError;
 use crate::load::options::{MICROSECONDS, Options, SECONDS, Units, Value};
+use domain::order;
 use domain::time::Nanos;
 use domain::units::Bytes;
 use std::collections::BTreeMap;
@@ -467,7 +468,7 @@ fn block_sizes(options: &mut Options<'_>, units: Units) -> Result<[BlockSizes; 2
         return value.by_direction(DEFAULT, |part| {
             let shares = shares(part, |size| length(size, units))?;
             let mut shares: Vec<_> = shares.into_iter().filter(|(_, share)| *share > 0).collect();
-            shares.sort_by_key(|(_, share)| *share);
+            order::by_key(&mut shares, |(_, share)| *share);
             Ok(BlockSizes::Split(shares))
         });
     }

@@ -1,5 +1,6 @@
 //! Latencies counted in bins, as json+ has them.
 
+use domain::order;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::cmp::Ordering;
@@ -16,7 +17,7 @@ impl Bins {
         if bins.is_sorted_by(|first, second| first.0 < second.0) {
             return Self(bins);
         }
-        bins.sort_by_key(|(middle_ns, _)| *middle_ns);
+        order::by_key(&mut bins, |(middle_ns, _)| *middle_ns);
         bins.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
             if same {
