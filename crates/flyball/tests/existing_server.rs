@@ -52,7 +52,8 @@ fn measures(kind: Kind) {
     assert_eq!(server.dump(), before);
     let trials: Vec<Value> =
         place.trial_files().iter().map(|text| serde_json::from_str(text).unwrap()).collect();
-    assert_eq!(trials.len(), 2);
+    // One in which somebody else mounted something does not count, and is repeated.
+    assert_eq!(trials.iter().filter(|trial| trial["validity"] == "valid").count(), 2, "{trials:#?}");
     for trial in &trials {
         assert!(
             trial["measurement"]["metrics"]["transactions"]["value"].as_f64().unwrap() > 0.0,
