@@ -53,7 +53,7 @@ mod tests {
             let mut ours: Vec<(usize, usize)> = (0..count).map(|i| (rng.below(9), i)).collect();
             let mut theirs = ours.clone();
             by(&mut ours, |a, b| b.0.cmp(&a.0));
-            theirs.sort_by(|a, b| b.0.cmp(&a.0));
+            theirs.sort_by_key(|(key, _)| std::cmp::Reverse(*key));
             assert_eq!(ours, theirs);
             by_key(&mut ours, |(key, _)| *key);
             theirs.sort_by_key(|(key, _)| *key);

@@ -22,6 +22,7 @@
 
 mod error;
 mod index;
+mod isolated;
 pub mod kept;
 mod notebook;
 mod reading;

@@ -1,6 +1,7 @@
 //! A trial's trace in its folder. The form of the file is the crate `trace-file`'s.
 
 use crate::error::{Error, Result};
+use crate::isolated::OwnThread;
 use domain::bench::{Sink, SinkError};
 use domain::time::Nanos;
 use domain::trace::{Series, Trace, TraceHead};
@@ -29,7 +30,7 @@ impl TraceReader {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("open", path)(e)),
         };
-        let trace = Reader::of(file).map_err(|error| Error::of_trace(path, error))?;
+        let trace = Reader::by(&OwnThread, file).map_err(|error| Error::of_trace(path, error))?;
         Ok(Some(Self { path: path.to_owned(), trace }))
     }
 

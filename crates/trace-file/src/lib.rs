@@ -23,7 +23,6 @@
 //! Not here: files and folders. Whoever stores a trace (`notebook`) or is handed one (`parse`) opens it.
 
 mod error;
-mod isolated;
 mod packed;
 mod pages;
 mod read;
@@ -31,7 +30,7 @@ mod write;
 
 pub use error::{Error, Result, needed};
 pub use parquet::file::reader::ChunkReader;
-pub use read::Reader;
+pub use read::{Caller, InPlace, Reader};
 pub use write::{Writer, repeated_name};
 
 use domain::time::{Nanos, Timestamp};

@@ -1,7 +1,6 @@
 //! Reading a trace, in bounded memory whatever its length.
 
 use crate::error::{Error, Result};
-use crate::isolated::{self, Place};
 use crate::{PROGRAM_KEY, TIME_COLUMN, head_of, pages, value_of};
 use bytes::Bytes;
 use domain::time::Nanos;
@@ -14,16 +13,35 @@ use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
 use parquet::file::reader::{ChunkReader, SerializedPageReader};
-use std::sync::Arc;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows that are decoded at once.
 const BATCH: usize = 1024;
+
+/// Who calls the library, which panics on some damaged files where it should give an error.
+pub trait Caller: std::fmt::Debug + Sync {
+    /// Does the work, and says whether it came to its end.
+    fn call(&self, work: Box<dyn FnOnce() + Send>) -> bool;
+}
+
+/// Calls it where it is. A panic is caught where panics unwind, and else ends the process, which has to be
+/// one that reads a file and nothing else.
+#[derive(Debug)]
+pub struct InPlace;
+
+impl Caller for InPlace {
+    fn call(&self, work: Box<dyn FnOnce() + Send>) -> bool {
+        // Nothing that a panic may leave half done is looked at again: the caller gives up on this file.
+        panic::catch_unwind(AssertUnwindSafe(work)).is_ok()
+    }
+}
 
 /// A trace in a file. All columns are integers of 64 bits; the library's `SerializedFileReader` would bring
 /// its decoders of all types into the program.
 pub struct Reader<R: ChunkReader + 'static> {
     file: Arc<R>,
-    place: Place,
+    caller: &'static dyn Caller,
     metadata: ParquetMetaData,
     head: TraceHead,
     written_by: Option<String>,
@@ -38,14 +56,13 @@ impl<R: ChunkReader + 'static> std::fmt::Debug for Reader<R> {
 
 impl Reader<Bytes> {
     /// Reads the directory of a file that a stranger handed over, and looks at each of its pages, so that
-    /// none takes more memory than the pages of a trace. It is for a process that does nothing else, which
-    /// some damage ends.
+    /// none takes more memory than the pages of a trace.
     ///
     /// # Errors
     /// As [`Reader::of`]; where a page is larger, or is not where it is said to be.
     pub fn of_foreign(file: Vec<u8>) -> Result<Self> {
         let file = Bytes::from(file);
-        let reader = Self::at(Place::Here, file.clone())?;
+        let reader = Self::of(file.clone())?;
         pages::check(&file, &reader.metadata)?;
         Ok(reader)
     }
@@ -57,13 +74,17 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// # Errors
     /// Where it is torn, no trace, or of a newer version.
     pub fn of(file: R) -> Result<Self> {
-        Self::at(Place::OwnThread, file)
+        Self::by(&InPlace, file)
     }
 
-    fn at(place: Place, file: R) -> Result<Self> {
+    /// The same; the library is called by `caller`.
+    ///
+    /// # Errors
+    /// As [`Reader::of`].
+    pub fn by(caller: &'static dyn Caller, file: R) -> Result<Self> {
         let file = Arc::new(file);
         let shared = Arc::clone(&file);
-        let whole = decode(place, move || ParquetMetaDataReader::new().parse_and_finish(&*shared))?;
+        let whole = decode(caller, move || ParquetMetaDataReader::new().parse_and_finish(&*shared))?;
         let metadata = whole.file_metadata();
         let head = head_of(metadata)?;
         let columns = metadata.schema_descr();
@@ -81,7 +102,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let rows = metadata.num_rows();
         let rows = usize::try_from(rows).map_err(|_| Error::Damaged(format!("it claims {rows} rows")))?;
         let written_by = value_of(metadata, PROGRAM_KEY);
-        Ok(Self { file, place, metadata: whole, head, written_by, rows })
+        Ok(Self { file, caller, metadata: whole, head, written_by, rows })
     }
 
     /// What is known of the whole trace.
@@ -151,7 +172,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             let columns = (0..=width).map(|i| self.closed(group, i));
             let columns = columns.collect::<Result<Vec<Closed<R>>>>().map_err(&damaged)?;
             let open = move || columns.into_iter().map(Closed::open).collect();
-            let mut columns: Vec<Column> = decode(self.place, open).map_err(&damaged)?;
+            let mut columns: Vec<Column> = decode(self.caller, open).map_err(&damaged)?;
             let mut left = rows_of(group).map_err(&damaged)?;
             while left > 0 {
                 let count = left.min(BATCH);
@@ -159,7 +180,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
                     columns.iter_mut().try_for_each(|column| column.fill(count))?;
                     Ok(columns)
                 };
-                columns = decode(self.place, fill).map_err(&damaged)?;
+                columns = decode(self.caller, fill).map_err(&damaged)?;
                 for i in 0..count {
                     let time = Nanos::new(columns[0].batch[i].unwrap_or_default());
                     for (value, column) in row.iter_mut().zip(&columns[1..]) {
@@ -182,7 +203,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         mut give: impl FnMut(Option<u64>),
     ) -> Result<()> {
         let (column, thin) = (self.closed(group, index)?, *thin);
-        let kept = decode(self.place, move || {
+        let kept = decode(self.caller, move || {
             let mut column = column.open()?;
             let (mut kept, mut at) = (Vec::new(), 0);
             while at < thin.rows {
@@ -221,10 +242,17 @@ fn rows_of(group: &RowGroupMetaData) -> Result<usize> {
 
 /// Calls the library, which panics on some damaged files where it should give an error.
 fn decode<T: Send + 'static>(
-    place: Place,
+    caller: &'static dyn Caller,
     call: impl FnOnce() -> Result<T, ParquetError> + Send + 'static,
 ) -> Result<T> {
-    match isolated::call(place, call) {
+    let answer = Arc::new(Mutex::new(None));
+    let to = Arc::clone(&answer);
+    let ended = caller.call(Box::new(move || {
+        let outcome = call();
+        *to.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    }));
+    let answer = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match answer.filter(|_| ended) {
         Some(outcome) => outcome.map_err(Error::damaged),
         None => Err(Error::damaged("its pages are damaged")),
     }

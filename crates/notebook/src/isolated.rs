@@ -1,0 +1,62 @@
+//! Calls of the library that decodes traces: it panics on some damaged files where it should give an error.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use trace_file::Caller;
+
+/// Calls it in a thread of its own. A panic there does not end the program, even one whose panics do.
+#[derive(Debug)]
+pub struct OwnThread;
+
+thread_local! {
+    /// Tells a thread's caller that it gave up; in threads of [`OwnThread`] alone.
+    static GIVE_UP: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+}
+
+impl Caller for OwnThread {
+    fn call(&self, work: Box<dyn FnOnce() + Send>) -> bool {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(stop_at_panics);
+        let (tell, told) = sync_channel(1);
+        let run = move || {
+            let to_hook = tell.clone();
+            // Where the hook has told it, what comes behind finds no room or no caller.
+            GIVE_UP.set(Some(Box::new(move || {
+                let _ = to_hook.try_send(false);
+            })));
+            // Nothing that a panic may leave half done is looked at again: the caller gives up on this file.
+            let _ = tell.try_send(panic::catch_unwind(AssertUnwindSafe(work)).is_ok());
+        };
+        let started = thread::Builder::new().name("trace-decoder".to_owned()).spawn(run);
+        started.is_ok() && told.recv().unwrap_or(false)
+    }
+}
+
+/// Where a panic would end the program (`panic = "abort"`), one in a thread of [`OwnThread`] does not: its
+/// caller is told, and the thread stands still for good. Such a panic is no fault of the program, and nothing
+/// is printed of it.
+fn stop_at_panics() {
+    let others = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let Some(give_up) = GIVE_UP.take() else { return others(info) };
+        give_up();
+        while cfg!(panic = "abort") {
+            thread::park();
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_call_is_no_panic_of_the_caller() {
+        assert!(OwnThread.call(Box::new(|| {})));
+        assert!(!OwnThread.call(Box::new(|| panic!("damaged"))));
+        assert!(OwnThread.call(Box::new(|| {})));
+    }
+}
