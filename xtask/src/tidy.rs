@@ -30,7 +30,10 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("machine", &["domain", "files", "parse"]),
     ("recorder", &["domain", "parse", "events"]),
     ("confine", &[]),
-    ("runner", &["domain", "confine", "workloads", "files", "parse", "analysis", "machine", "recorder"]),
+    (
+        "runner",
+        &["domain", "confine", "workloads", "files", "parse", "events", "analysis", "machine", "recorder"],
+    ),
     ("notebook", &["domain", "files", "trace-file"]),
     ("exporters", &["domain", "workloads", "events", "timeline", "analysis", "report", "notebook"]),
     (

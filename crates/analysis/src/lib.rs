@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod causes;
+pub mod cell_events;
 pub mod compare;
 pub mod compare_runs;
 pub mod costs;

@@ -72,6 +72,7 @@ pub fn valid(key: TrialKey, metrics: &[(&str, f64)]) -> Trial {
         disks: vec![],
         recorder: None,
         profile: None,
+        windows: None,
         disturbances: vec![],
     };
     Trial {

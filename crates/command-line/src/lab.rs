@@ -1,7 +1,7 @@
 //! The arguments of `flyball lab`.
 
-use super::Gate;
 use super::values::{memory, span};
+use super::{Events, Gate};
 use clap::{Args, Subcommand};
 use domain::Nanos;
 use domain::units::Bytes;
@@ -52,6 +52,8 @@ pub struct LabRun {
     pub kernels: Vec<String>,
     #[command(flatten)]
     pub machine: LabMachine,
+    #[command(flatten)]
+    pub events: Events,
     /// Show the plan, the machine and every command; start nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -45,7 +45,7 @@ pub use inspect::Inspect;
 pub use lab::{Lab, LabExec, LabKernels, LabMachine, LabRun, LabShell};
 pub use list::{Filter, List};
 pub use new::New;
-pub use record::{Record, Server};
+pub use record::{Events, Record, Server};
 pub use replay::Replay;
 pub use report::{Report, ReportFormat};
 pub use restore::Restore;

@@ -4,7 +4,8 @@ use super::values::{interval, server_kind, span};
 use clap::Args;
 use domain::Nanos;
 use domain::database::{Address, ExistingServer, Kind, name_of};
-use events::Sets;
+use domain::event_set::Sets;
+use domain::study::Measure;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -21,22 +22,38 @@ pub struct Record {
     /// Follow this running process and all that it starts; nothing is done to it
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
+    #[command(flatten)]
+    pub events: Events,
+    #[command(flatten)]
+    pub server: Server,
+    /// The command to run and record
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// Which of the kernel's events are recorded beside the samples.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Events {
     /// Record the kernel's events too: default, all, or power, sched, block, work, timer, lock, irq, bios,
     /// profile, with commas between
     #[arg(
-        long,
+        long = "events",
         value_name = "SET",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "default",
         value_parser = str::parse::<Sets>
     )]
-    pub events: Option<Sets>,
-    #[command(flatten)]
-    pub server: Server,
-    /// The command to run and record
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
+    pub sets: Option<Sets>,
+}
+
+impl Events {
+    /// Has a study's trials record them too, where any were asked for.
+    pub fn add_to(&self, measure: &mut Measure) {
+        if let Some(sets) = &self.sets {
+            measure.events = Some(sets.clone());
+        }
+    }
 }
 
 /// A database server that is watched by its own counters.

@@ -1,6 +1,6 @@
 //! The arguments of `flyball run`.
 
-use super::Gate;
+use super::{Events, Gate};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -21,6 +21,8 @@ pub struct Run {
     /// Count trials beside which other work ran, and say so in the results
     #[arg(long)]
     pub under_load: bool,
+    #[command(flatten)]
+    pub events: Events,
     /// Create the study's files in this directory [default: `work` in the notebook]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,

@@ -12,6 +12,7 @@ pub mod access;
 pub mod bench;
 pub mod cpufreq;
 pub mod database;
+pub mod event_set;
 pub mod finding;
 pub mod gate;
 pub mod ids;
@@ -35,6 +36,7 @@ pub mod time;
 pub mod trace;
 pub mod trial;
 pub mod units;
+pub mod windows;
 
 pub use bench::{Bench, BenchError, Sink};
 pub use outcome::{Better, Metric, Outcome};

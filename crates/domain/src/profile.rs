@@ -49,6 +49,20 @@ impl Profile {
         196.0 * (0.25 / self.all().max(1) as f64).sqrt()
     }
 
+    /// Adds another of the same period.
+    pub fn add(&mut self, other: &Self) {
+        fn sum<K: Ord + Clone>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+            for (key, count) in more {
+                let of = all.entry(key.clone()).or_default();
+                *of = of.saturating_add(*count);
+            }
+        }
+        sum(&mut self.samples, &other.samples);
+        sum(&mut self.inclusive, &other.inclusive);
+        sum(&mut self.functions, &other.functions);
+        self.lost = self.lost.saturating_add(other.lost);
+    }
+
     /// Keeps the busiest functions alone.
     pub fn trim(&mut self) {
         let mut all: Vec<(String, u64)> = std::mem::take(&mut self.functions).into_iter().collect();

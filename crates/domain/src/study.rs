@@ -3,6 +3,7 @@
 //! This is what a study *means*; what was typed, and where, is known to `parse::study` alone.
 
 pub use crate::database::ExistingServer;
+use crate::event_set::Sets;
 use crate::lab::Lab;
 use crate::outcome::Better;
 use crate::page::Page;
@@ -261,6 +262,8 @@ pub struct Measure {
     pub drop_caches: bool,
     /// How often the recorder samples.
     pub interval: Nanos,
+    /// Which of the kernel's events are recorded beside the samples; a simulation has none.
+    pub events: Option<Sets>,
     /// A trial that takes longer is killed and counts as failed.
     pub timeout: Nanos,
     /// How long to wait for the machine to become quiet before a trial, at the most.
@@ -303,6 +306,7 @@ impl Default for Measure {
             threshold: 0.02,
             drop_caches: true,
             interval: Nanos::from_millis(10),
+            events: None,
             timeout: Nanos::from_secs(600),
             settle: Nanos::from_secs(10),
             retries: 1,

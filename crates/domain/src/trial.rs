@@ -8,6 +8,7 @@ use crate::profile::Profile;
 use crate::setting::SettingRecord;
 use crate::time::{Nanos, Timestamp};
 use crate::trace::{FrequencySource, Role};
+use crate::windows::GovernorWindows;
 use std::collections::BTreeMap;
 
 /// On what kind of machine a trial was measured. Nothing compares across provenances unless asked to.
@@ -168,6 +169,9 @@ pub struct Measurement {
     pub disks: Vec<DiskTotals>,
     /// What CPU time was spent in, where call stacks were sampled.
     pub profile: Option<Profile>,
+    /// How busy CPUs were between two samples of their governor, where events were recorded and each CPU has
+    /// a governor of its own that decides by that.
+    pub windows: Option<GovernorWindows>,
     /// The recorder's own account; `None` where nothing was recorded.
     pub recorder: Option<RecorderReport>,
     /// What went on besides.

@@ -22,7 +22,6 @@ pub mod perf_data;
 mod profile;
 mod records;
 mod requests;
-mod set;
 mod subsystem;
 
 pub use decode::{Losses, decode};
@@ -31,7 +30,6 @@ pub use facts::Facts;
 pub use file::{Device, HEADER, Head, Kind, Known, LONGEST_FRAME, MAGIC, Tables, Tracepoint, header};
 pub use owner::Owner;
 pub use requests::{Ended, InFlight};
-pub use set::{Set, Sets};
 
 use std::io;
 

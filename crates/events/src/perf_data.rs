@@ -13,7 +13,7 @@
 use crate::file::{Head, Kind, LONGEST_FRAME, MAGIC, header};
 use crate::owner::Owner;
 use crate::records::{COMM, FORK, Fields, LOST, LOST_SAMPLES, SAMPLE};
-use crate::set::Set;
+use domain::event_set::Set;
 use domain::{Nanos, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -5,7 +5,7 @@ use crate::sink::Sink;
 use analysis::gate::Judged;
 use analysis::summary::{RunData, RunSummary};
 use domain::ids::{RunId, TrialKey};
-use domain::trial::Run;
+use domain::trial::{Run, Trial};
 use notebook::{Notebook, TraceReader};
 use std::fs::File;
 use std::io::BufReader;
@@ -66,6 +66,14 @@ impl StoredTrace<'_> {
         Ok(self.notebook.run(self.run)?)
     }
 
+    /// The trial that it is of.
+    ///
+    /// # Errors
+    /// Where that cannot be read.
+    pub fn trial(&self) -> Result<Trial> {
+        Ok(self.notebook.trial(self.run, self.key)?)
+    }
+
     /// The bytes as they are stored, which are Parquet.
     ///
     /// # Errors
@@ -88,7 +96,7 @@ impl StoredTrace<'_> {
     /// # Errors
     /// Where the trial cannot be read.
     pub fn warn_of_dilation(&self, sink: &mut dyn Sink) -> Result<()> {
-        let dilation = self.notebook.trial(self.run, self.key)?.lab.map_or(1.0, |account| account.dilation);
+        let dilation = self.trial()?.lab.map_or(1.0, |account| account.dilation);
         if dilation > 1.0 {
             sink.warn(&format!(
                 "this trace is in its guest's time, which runs {dilation} times slower than the machine's that it stands for"

@@ -8,7 +8,6 @@ use domain::inventory::Cpufreq;
 use domain::time::Nanos;
 use events::Tables;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use timeline::About;
 
 /// A trace as a timeline.
@@ -45,8 +44,17 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
         (Some(tables), Some(events)) => drop(timeline.events(events, tables).map_err(damaged)?),
         _ => timeline.note("no events were recorded: `flyball record --events` does"),
     }
-    if let Some(governors) = Governors::of(trace)? {
-        governors.draw(&mut timeline);
+    let windows = trace.trial()?.measurement.and_then(|measurement| measurement.windows);
+    match (windows, Governors::of(trace)?) {
+        // A study may have changed them since it began.
+        (Some(windows), _) => {
+            timeline.windows(windows.threshold);
+            if windows.io_is_busy {
+                timeline.note(COUNTS_WAITING);
+            }
+        }
+        (None, Some(governors)) => governors.draw(&mut timeline),
+        (None, None) => {}
     }
     counters::each(&mut trace.rows, &mut |counter| {
         let Counter { group, name, unit, steps } = counter;
@@ -60,6 +68,9 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
     let title = format!("{} {trial}", run.id);
     Ok(timeline::write(timeline, About { title: &title, line: &line }, out)?)
 }
+
+/// What is to be said of windows where a governor saw more than is drawn.
+const COUNTS_WAITING: &str = "the governor counts a CPU that waits for I/O as busy (io_is_busy): the load that it saw is higher than what is drawn";
 
 /// What the machine's governors were when the recording began.
 struct Governors(Cpufreq);
@@ -76,19 +87,13 @@ impl Governors {
 
     fn draw(&self, timeline: &mut timeline::Timeline) {
         let Self(cpufreq) = self;
-        if cpufreq.policies.iter().any(|policy| policy.cpus.len() > 1) {
+        if !cpufreq.decides_for_each_cpu() {
             return timeline
                 .note("the governor's windows are not drawn: it decides for several CPUs at once");
         }
-        // A line is of all CPUs.
-        let names: BTreeSet<_> = cpufreq.policies.iter().map(|policy| policy.governor.as_deref()).collect();
-        let [Some(name)] = names.into_iter().collect::<Vec<_>>()[..] else { return timeline.windows(None) };
-        let tunable = |tunable: &str| cpufreq.tunables.get(name)?.get(tunable);
-        timeline.windows(tunable("up_threshold").and_then(|value| value.parse().ok()));
-        if tunable("io_is_busy").is_some_and(|value| value == "1") {
-            timeline.note(&format!(
-                "{name} counts a CPU that waits for I/O as busy (io_is_busy): the load that it saw is higher than what is drawn"
-            ));
+        timeline.windows(cpufreq.tunable_of_all("up_threshold").and_then(|value| value.parse().ok()));
+        if cpufreq.tunable_of_all("io_is_busy") == Some("1") {
+            timeline.note(COUNTS_WAITING);
         }
     }
 }

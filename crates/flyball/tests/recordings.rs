@@ -321,3 +321,64 @@ fn damaged_events_are_told_and_the_recording_is_shown() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("cannot read the events of"), "{error}");
 }
+
+/// A command keeps a CPU busy; at two levels.
+const BUSY: &str = r#"
+flyball = 1
+name = "busy"
+question = "What is a shell's CPU time spent in?"
+[workload.count]
+tool = "command"
+argv = ["sh", "-c", "i=0; while [ $i -lt {n} ]; do i=$((i+1)); done"]
+[factor.n]
+levels = [100000, 200000]
+[measure]
+metric = "elapsed"
+repeats = 2
+settle = "0s"
+under_load = true
+"#;
+
+#[test]
+fn a_studys_trials_record_events_too_and_its_cells_say_what_cpu_time_was_spent_in() {
+    let place = Place::new();
+    let study = place.study("busy", BUSY);
+    place.measure(&["run", &study, "--events=sched,profile"]);
+    let run = place.ok(&["list", "--json"]);
+    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+    let run = run["runs"][0]["run"].as_str().unwrap().to_owned();
+    let full = place.ok(&["show", &run, "--full"]);
+    if full.contains("no profile") || place.ok(&["show", &run, "b00.count_100000.a0"]).contains("no profile")
+    {
+        return testing::skip("this machine samples no call stacks");
+    }
+    assert!(full.contains("What CPU time was spent in") && full.contains("user space"), "{full}");
+    assert!(!full.contains("What the governor saw"), "this machine has no governor: {full}");
+    place.ok(&["report", &run, "--out", "page.html"]);
+    assert!(fs::read_to_string(place.path("page.html")).unwrap().contains("id=\"spent\""));
+    let json: serde_json::Value = serde_json::from_str(&place.ok(&["show", &run, "--json"])).unwrap();
+    let cells = json["cells"].as_array().unwrap_or_else(|| panic!("{json:#}"));
+    for cell in cells {
+        let shares = cell["spent"].as_object().unwrap_or_else(|| panic!("{cell:#}")).values();
+        let all: f64 = shares.map(|share| share.as_f64().unwrap()).sum();
+        assert!((all - 1.0).abs() < 1e-9, "{cell:#}");
+    }
+    // The file is kept of each cell's first trial, which shows what its events say.
+    let of_run = place.path("notebook/runs").join(&run).join("trials");
+    for trial in support::folders(&of_run) {
+        let name = trial.file_name().unwrap().to_str().unwrap().to_owned();
+        let is_kept = trial.join("events.bin").exists();
+        assert_eq!(is_kept, name.starts_with("b00."), "{name}");
+        let shown = place.ok(&["show", &run, &name]);
+        assert_eq!(shown.contains("events in "), is_kept, "{name}: {shown}");
+    }
+}
+
+#[test]
+fn a_model_has_no_events_to_record_and_says_so() {
+    let place = Place::new();
+    let study = place.study("small", support::SIMULATED);
+    let error = place.fails(2, &["run", &study, "--on", "sim", "--events"]);
+    assert!(error.contains("leave `--events` out"), "{error}");
+    assert!(!place.path("notebook").exists());
+}

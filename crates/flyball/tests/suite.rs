@@ -26,6 +26,7 @@ mod kills;
 mod lab_claims;
 mod lab_databases;
 mod lab_drivers;
+mod lab_events;
 mod lab_faults;
 mod lab_fidelity;
 mod lab_governors;

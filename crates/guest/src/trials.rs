@@ -13,7 +13,7 @@ use lab::guest::{Opening, Reply, Request, receive, send};
 use machine::{Ledger, LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
 use runner::reproduce::{Places, script};
-use runner::{BetweenTrials, Devices, Done, Host, Stop, StorageSetup, Target, TrialContext};
+use runner::{BetweenTrials, Devices, Done, Host, Stop, StorageSetup, Target, TrialContext, TrialFiles};
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
@@ -32,7 +32,10 @@ const STATE: &str = "/run/flyball/state";
 /// Opens a study, and measures its cells as they are asked for.
 pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let machine = LocalMachine;
-    let study = parse::study::parse_for_lab(&opening.study)?;
+    let mut study = parse::study::parse_for_lab(&opening.study)?;
+    if let Some(sets) = &opening.events {
+        study.measure.events = Some(sets.parse().map_err(Error::Refused)?);
+    }
     let mut plan = Plan::new(study, Seed(opening.seed))?;
     // The measure is the same for all cells.
     if let Some(mut any) = plan.cells.first().cloned() {
@@ -101,7 +104,8 @@ impl Bench<'_> {
         let (unmeasured, is_measured) = mpsc::channel();
         self.watch.expect(kind, unmeasured);
         let mut staging = self.folder.begin(key)?;
-        let raw = staging.raw_dir();
+        let (raw, events) = (staging.raw_dir(), staging.events_file());
+        let files = &TrialFiles { raw: &raw, events: &events };
         let done = {
             let port = &Mutex::new(&mut *port);
             std::thread::scope(|scope| {
@@ -111,7 +115,7 @@ impl Bench<'_> {
                     // A host that is gone is noticed by whoever sends next.
                     let _ = send(&mut **port, &Reply::Begun, &[]);
                 });
-                let done = host.trial(&cell, key, &raw, staging.sink());
+                let done = host.trial(&cell, key, files, staging.sink());
                 self.watch.stop_beating();
                 done
             })

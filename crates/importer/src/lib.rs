@@ -196,6 +196,7 @@ impl Import {
                 disks: Vec::new(),
                 recorder: None,
                 profile: None,
+                windows: None,
                 disturbances: Vec::new(),
             }),
             lab: None,

@@ -186,6 +186,13 @@ fn shrink_measurement(measurement: &mut Measurement, d: f64) {
     measurement.roles.values_mut().for_each(shorten);
     measurement.threads.iter_mut().for_each(|thread| shorten(&mut thread.cpu));
     measurement.disks.iter_mut().for_each(|disk| shorten(&mut disk.busy));
+    if let Some(profile) = &mut measurement.profile {
+        shorten(&mut profile.period);
+    }
+    for windows in measurement.windows.iter_mut().flat_map(|windows| windows.cpus.values_mut()) {
+        shorten(&mut windows.time);
+        shorten(&mut windows.busy);
+    }
     if let Some(recorder) = &mut measurement.recorder {
         shorten(&mut recorder.cpu);
         shorten(&mut recorder.span);
@@ -386,6 +393,7 @@ mod tests {
                     absent: vec![],
                 }),
                 profile: None,
+                windows: None,
                 disturbances: vec![],
             }),
             lab: None,

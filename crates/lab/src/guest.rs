@@ -108,6 +108,8 @@ pub struct Opening {
     pub paced: bool,
     /// The folder for file targets.
     pub work: String,
+    /// Which events are recorded, where the study is not to be asked for that.
+    pub events: Option<String>,
 }
 
 /// What the guest answers.

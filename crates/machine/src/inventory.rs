@@ -53,6 +53,18 @@ pub fn block_devices(machine: &dyn Machine) -> Result<Vec<domain::inventory::Blo
     block::take(&Reader::new(machine))
 }
 
+/// The frequency policies of a machine alone, with the tunables of their governors; `None` where it has none.
+///
+/// # Errors
+/// See [`Error`].
+pub fn cpufreq(machine: &dyn Machine) -> Result<Option<Cpufreq>, Error> {
+    let reader = Reader::new(machine);
+    let cpuinfo = reader.text("/proc/cpuinfo").unwrap_or_default();
+    let processors = processors(&cpuinfo)?;
+    let online = cpu::online(&reader, &processors)?;
+    cpufreq::take(&reader, &processors, &online)
+}
+
 /// The governors of frequency policies as they are now; one that cannot be read stays as it was.
 pub fn renew_governors(machine: &dyn Machine, cpufreq: &mut Cpufreq) {
     let reader = Reader::new(machine);

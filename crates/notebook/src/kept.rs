@@ -72,6 +72,7 @@ mod tests {
             disks: vec![],
             recorder: None,
             profile: None,
+            windows: None,
             disturbances: vec![],
         };
         Trial {

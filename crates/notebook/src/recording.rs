@@ -12,6 +12,7 @@ use domain::profile::Profile;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
 use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
+use domain::windows::GovernorWindows;
 use files::durable::{self, Permissions};
 use files::staging::{self, StagingDir};
 use files::trust;
@@ -47,6 +48,9 @@ pub struct Recording {
     pub disks: Vec<DiskTotals>,
     /// What CPU time was spent in, where call stacks were sampled.
     pub profile: Option<Profile>,
+    /// How busy CPUs were between two samples of their governor, where events were recorded and each CPU has
+    /// a governor of its own that decides by that.
+    pub windows: Option<GovernorWindows>,
     /// The recorder's own account.
     pub recorder: RecorderReport,
 }

@@ -170,17 +170,22 @@ impl Staging {
         &mut self.sink
     }
 
-    /// The file for events, beside the trace.
+    /// The file for events, beside the trace, for whoever writes it whole.
+    pub fn events_file(&self) -> PathBuf {
+        self.staged.folder().join(EVENTS)
+    }
+
+    /// The file for events, beside the trace, to be written piece by piece.
     ///
     /// # Errors
     /// Where it cannot be made.
     pub fn events(&self) -> Result<File> {
-        let path = self.staged.folder().join(EVENTS);
+        let path = self.events_file();
         own::open_or_make(&path, Access::Append, 0o644).map_err(Error::io("write", &path))
     }
 
     /// A file of a trial that was measured elsewhere, to be written here: `trial.json`, `reproduce.sh`,
-    /// `trace.parquet`, or one below `raw`. Opened again, it is gone on with.
+    /// `trace.parquet`, `events.bin`, or one below `raw`. Opened again, it is gone on with.
     ///
     /// # Errors
     /// Where the name is none of a trial's, or the file cannot be written.
@@ -188,7 +193,7 @@ impl Staging {
         let parts: Vec<Component<'_>> = Path::new(name).components().collect();
         let is_plain = parts.iter().all(|part| matches!(part, Component::Normal(_)));
         let is_known = match parts.as_slice() {
-            [_] => [TRIAL, SCRIPT, TRACE].contains(&name),
+            [_] => [TRIAL, SCRIPT, TRACE, EVENTS].contains(&name),
             [first, _, ..] => first.as_os_str() == RAW,
             [] => false,
         };

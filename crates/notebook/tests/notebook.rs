@@ -362,6 +362,7 @@ fn a_recording_is_read_back_with_its_trace() {
             functions: [("raid10_make_request [raid10]".to_owned(), 3)].into(),
             lost: 1,
         }),
+        windows: None,
         recorder: domain::trial::RecorderReport {
             samples: 300,
             missed: 1,

@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test says why it skips")]
 
 use domain::Nanos;
+use domain::event_set::Sets;
 use domain::profile::Subsystem;
 use domain::trace::Role;
 use events::facts::Wait;
-use events::{Facts, Op, Sets};
+use events::{Facts, Op};
 use recorder::{Events, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};

@@ -43,6 +43,7 @@ fn trial() -> Trial {
         disks: vec![],
         recorder: None,
         profile: None,
+        windows: None,
         disturbances: vec![],
     };
     Trial {

@@ -8,6 +8,7 @@
 mod comparison;
 mod effects;
 mod environment;
+mod events;
 mod findings;
 mod first;
 mod head;
@@ -62,6 +63,8 @@ fn of_study(report: &Report) -> Vec<Section> {
         section("findings", "Findings", findings::body(report)),
         section("not-measured", "What could not be measured, and why", findings::not_measured(report)),
         section("cpu", "Whose CPU time it was", processors::body(report)),
+        section("spent", sections::SPENT_TITLE, events::spent(report)),
+        section("windows", sections::WINDOWS_TITLE, events::windows(report)),
         section("steadiness", "How steady the machine was", trials::steadiness(report)),
         section("trials", "Trials", trials::body(report)),
         section("traces", "Over time", traces::body(report)),

@@ -5,6 +5,7 @@ use crate::published::agrees_word;
 use crate::states::{self, ResidencyView};
 use crate::wording::{standing, verdict, verdict_word, why_not_counted};
 use crate::{ComparisonReport, Report, lab, simulation};
+use analysis::cell_events;
 use analysis::costs::{self, Cost};
 use analysis::published::{Beside, Estimate};
 use analysis::stats::interval::Interval;
@@ -13,6 +14,7 @@ use domain::finding::{Finding, Gain, NotMeasured};
 use domain::ids::{CellId, TrialKey};
 use domain::inert;
 use domain::outcome::Better;
+use domain::profile::Subsystem;
 use domain::published::Figure;
 use domain::trial::Run;
 use domain::units::Unit;
@@ -195,7 +197,24 @@ struct CellView<'a> {
     beside: BTreeMap<&'static str, CostView>,
     /// So many of its valid trials ran beside other work.
     under_load: usize,
+    /// The shares of programs and parts of the kernel in its CPU time, where call stacks were sampled.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    spent: BTreeMap<&'static str, f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    governor_windows: Option<WindowsView>,
     trials: Vec<TrialView>,
+}
+
+/// How busy the busiest CPU was between two samples of its governor.
+#[derive(Serialize)]
+struct WindowsView {
+    cpu: u16,
+    windows: u64,
+    mean_seconds: Option<f64>,
+    busy: Option<f64>,
+    /// The load above which the governor goes up, as a share, and how many windows reached it.
+    threshold: Option<f64>,
+    reached: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -418,8 +437,30 @@ fn cell_view<'a>(report: &Report, cell: &'a CellSummary) -> CellView<'a> {
             .map(cost_view)
             .collect(),
         under_load: costs::under_load(report.data, &cell.cell),
+        spent: spent(report, cell),
+        governor_windows: windows_view(report, cell),
         trials: cell.points.iter().map(counted).chain(cell.excluded.iter().map(left_out)).collect(),
     }
+}
+
+fn spent(report: &Report, cell: &CellSummary) -> BTreeMap<&'static str, f64> {
+    let Some(profile) = cell_events::profile(report.data, &cell.cell) else { return BTreeMap::new() };
+    let counts = Subsystem::ALL.map(|part| (part.name(), profile.count(|_, other| other == part)));
+    let present = counts.into_iter().filter(|(_, count)| *count > 0);
+    present.map(|(name, count)| (name, count as f64 / profile.all() as f64)).collect()
+}
+
+fn windows_view(report: &Report, cell: &CellSummary) -> Option<WindowsView> {
+    let all = cell_events::windows(report.data, &cell.cell)?;
+    let (cpu, windows) = all.busiest()?;
+    Some(WindowsView {
+        cpu,
+        windows: windows.all(),
+        mean_seconds: windows.mean_length().map(|length| length.secs()),
+        busy: windows.load(),
+        threshold: all.threshold.map(|percent| percent / 100.0),
+        reached: all.threshold.map(|percent| windows.from(percent)),
+    })
 }
 
 fn trial_view(key: &TrialKey, value: Option<f64>, validity: &'static str, why: Option<String>) -> TrialView {

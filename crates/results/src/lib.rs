@@ -120,24 +120,7 @@ impl Results {
     /// `None` where none were recorded, or they cannot be read, which is told.
     pub fn events(&self, notebook: &Notebook, program: &str) -> Option<Lines> {
         let trial = self.data.trials.first().filter(|_| self.data.study.is_recording())?;
-        match events_of(notebook, &self.data.run.id, &trial.key) {
-            Ok(facts) => facts.map(|facts| {
-                let mut text = Lines::default();
-                text.blank();
-                text.append(&events_text(&facts));
-                let run = &self.data.run.id;
-                text.line("as a timeline, for a browser:");
-                text.line(format_args!(
-                    "    {program} export {run} --trace {} --format timeline --out {run}.html",
-                    trial.key.folder()
-                ));
-                text
-            }),
-            Err(error) => {
-                (self.warn)(&error);
-                None
-            }
-        }
+        events_shown(notebook, (&self.data.run.id, &trial.key), program, self.warn)
     }
 
     /// Adds the traces that a page draws by itself: of each cell the first valid trial, the verdict's two
@@ -203,6 +186,29 @@ pub fn residency(notebook: &Notebook, id: &RunId, key: &TrialKey, warn: Warn) ->
         None
     });
     read.unwrap_or_default()
+}
+
+/// What the events of a trial say, and the command that draws them, which begins with `program`; `None` where
+/// none are kept, or they cannot be read, which is told.
+pub fn events_shown(
+    notebook: &Notebook,
+    (run, key): (&RunId, &TrialKey),
+    program: &str,
+    warn: Warn,
+) -> Option<Lines> {
+    let facts = events_of(notebook, run, key).unwrap_or_else(|error| {
+        warn(&error);
+        None
+    })?;
+    let mut text = Lines::default();
+    text.blank();
+    text.append(&events_text(&facts));
+    text.line("as a timeline, for a browser:");
+    text.line(format_args!(
+        "    {program} export {run} --trace {} --format timeline --out {run}.html",
+        key.folder()
+    ));
+    Some(text)
 }
 
 /// How busy the machine was in each recording, and in each trial that another tool watched. A trace that

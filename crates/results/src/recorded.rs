@@ -1,6 +1,7 @@
 //! What was recorded, in figures: the end of `flyball record`.
 
 use analysis::server::{WatchedServer, not_measured};
+use analysis::words::counted;
 use domain::access::Accesses;
 use domain::finding::NotMeasured;
 use domain::ids::RunId;
@@ -30,7 +31,11 @@ const COLUMNS: usize = 80;
 pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl Display) -> Lines {
     let mut text = Lines::default();
     let Recording { duration, recorder, .. } = recording;
-    text.line(format_args!("recorded {duration}: {} samples, {} missed", recorder.samples, recorder.missed));
+    text.line(format_args!(
+        "recorded {duration}: {}, {} missed",
+        counted(recorder.samples as usize, "sample"),
+        recorder.missed
+    ));
     let each = recorder.cpu.get() as f64 / recorder.samples.max(1) as f64 / 1e3;
     text.line(format_args!("the recorder itself used {} of CPU time, {each:.0} µs a sample", recorder.cpu));
     text.line(format_args!("frequency from: {}", recorder.frequency.name()));

@@ -47,6 +47,14 @@ pub enum Error {
         /// What to do, after `; `, or nothing.
         hint: &'static str,
     },
+    /// Recorded events could not be read, or completed.
+    #[error("cannot read the events in `{}`: {source}", path.display())]
+    Events {
+        /// Their file.
+        path: PathBuf,
+        /// What failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// There is not enough space for the target.
     #[error(
         "cannot make a target of {wanted} in `{}`: {free} are free there and {reserve} must stay free, so {missing} are missing; \

@@ -1,6 +1,7 @@
 //! [`HostBench`]: one run of a workload on this machine, recorded and guarded.
 
 use crate::child::{self, Ended, How, Task};
+use crate::event_facts::TrialEvents;
 use crate::guards;
 use crate::server::Access;
 use crate::snapshot::Snapshot;
@@ -9,6 +10,7 @@ use crate::tools::{self, Job};
 use crate::{Error, Target};
 use analysis::recorded::Ends;
 use domain::bench::{Bench, BenchError, Sink};
+use domain::inventory::Cpufreq;
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
 use domain::per_work;
 use domain::plan::Cell;
@@ -19,7 +21,7 @@ use domain::trace::Role;
 use domain::trial::{MAX_THREADS, Measurement};
 use domain::units::Unit;
 use machine::Machine;
-use recorder::{Interval, Recorder, RecorderConfig, Recording};
+use recorder::{Events, Interval, Recorder, RecorderConfig, Recording};
 use rustix::process::Rlimit;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -45,6 +47,8 @@ pub struct HostBench<'a> {
     pub raw: &'a Path,
     /// How often the recorder samples.
     pub interval: Nanos,
+    /// The events that are recorded besides.
+    pub events: Option<&'a TrialEvents>,
     /// The workload's limit on open files: that of Flyball before its first recording.
     pub descriptors: Rlimit,
     /// How long the workload may take.
@@ -99,7 +103,7 @@ impl HostBench<'_> {
             Some(asked) => steady::reach(self, &job, &asked)?,
             None => None,
         };
-        let recording = TrialRecording::begin(self.machine, self.raw, self.interval);
+        let recording = TrialRecording::begin(self.machine, self.raw, self.interval, self.events);
         if let Some(pid) = self.server.and_then(|server| server.pid) {
             recording.follow_server(pid);
         }
@@ -135,6 +139,7 @@ pub(crate) struct TrialRecording {
     before: Snapshot,
     recorder: recorder::Result<Recorder>,
     spool: Spool,
+    events: Option<TrialEvents>,
 }
 
 /// A trial that was recorded.
@@ -142,15 +147,23 @@ pub(crate) struct RecordedTrial {
     before: Snapshot,
     after: Snapshot,
     recording: recorder::Result<Recording>,
+    events: Option<TrialEvents>,
+    /// Of a trial with events: what the frequency policies were at its end.
+    cpufreq: Option<Cpufreq>,
     /// Its file goes once it is decoded.
     _spool: Spool,
 }
 
 impl TrialRecording {
-    pub(crate) fn begin(machine: &dyn Machine, raw: &Path, interval: impl Into<Interval>) -> Self {
+    pub(crate) fn begin(
+        machine: &dyn Machine,
+        raw: &Path,
+        interval: impl Into<Interval>,
+        events: Option<&TrialEvents>,
+    ) -> Self {
         let before = Snapshot::read(machine);
         let spool = Spool::new(raw);
-        Self { before, recorder: spool.start(interval), spool }
+        Self { before, recorder: spool.start(interval, events), spool, events: events.cloned() }
     }
 
     /// Names the workload's first process.
@@ -170,7 +183,10 @@ impl TrialRecording {
     pub(crate) fn end(self, machine: &dyn Machine) -> RecordedTrial {
         let after = Snapshot::read(machine);
         let recording = self.recorder.and_then(Recorder::stop);
-        RecordedTrial { before: self.before, after, recording, _spool: self.spool }
+        let events = self.events;
+        // A machine that cannot be looked at has no windows to show.
+        let cpufreq = events.as_ref().and_then(|_| machine::inventory::cpufreq(machine).ok().flatten());
+        RecordedTrial { before: self.before, after, recording, events, cpufreq, _spool: self.spool }
     }
 }
 
@@ -185,7 +201,12 @@ impl RecordedTrial {
         sink: &mut dyn Sink,
     ) -> Result<Measurement, Error> {
         match self.recording {
-            Ok(recording) => add_recording(&mut measurement, recording, child, sink)?,
+            Ok(recording) => {
+                add_recording(&mut measurement, recording, child, sink)?;
+                if let Some(events) = &self.events {
+                    events.add_to(&mut measurement, self.cpufreq.as_ref());
+                }
+            }
             Err(error) => measurement.outcome.warnings.push(format!("nothing was recorded: {error}")),
         }
         let busy = guards::busy(&self.before, &self.after).map(|busy| (CPU_BUSY.to_owned(), busy));
@@ -207,8 +228,13 @@ impl Spool {
         Self(raw.join(SPOOL))
     }
 
-    fn start(&self, interval: impl Into<Interval>) -> recorder::Result<Recorder> {
-        Recorder::start(RecorderConfig::new(interval, self.0.clone()))
+    fn start(
+        &self,
+        interval: impl Into<Interval>,
+        events: Option<&TrialEvents>,
+    ) -> recorder::Result<Recorder> {
+        let events = events.map(|events| Events::of(events.sets.clone(), events.file.clone()));
+        Recorder::start(RecorderConfig { events, ..RecorderConfig::new(interval, self.0.clone()) })
     }
 }
 
@@ -236,6 +262,7 @@ fn bare(outcome: Outcome, argv: Vec<String>, ended: &Ended) -> Measurement {
         threads: Vec::new(),
         disks: Vec::new(),
         profile: None,
+        windows: None,
         recorder: None,
         disturbances: Vec::new(),
     }
@@ -309,6 +336,7 @@ mod tests {
         rows: Rows,
         timeout: Nanos,
         groups: Vec<u32>,
+        events: Option<TrialEvents>,
     }
 
     impl Fixture {
@@ -319,7 +347,8 @@ mod tests {
             let mut file = File::create(&path).unwrap();
             crate::fill::fill(&mut file, &path, size, Seed(1), &AtomicBool::new(false)).unwrap();
             let target = Target::over(&file, path, size, None).unwrap();
-            Self { folder, target, rows: Rows::default(), timeout: Nanos::from_secs(60), groups: Vec::new() }
+            let (rows, timeout) = (Rows::default(), Nanos::from_secs(60));
+            Self { folder, target, rows, timeout, groups: Vec::new(), events: None }
         }
 
         fn raw(&self) -> PathBuf {
@@ -349,6 +378,7 @@ mod tests {
                 version: &version,
                 raw: &raw,
                 interval: Nanos::from_millis(10),
+                events: self.events.as_ref(),
                 descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
                 timeout: self.timeout,
                 interrupt: &AtomicBool::new(false),
@@ -481,6 +511,27 @@ mod tests {
         let text = failure(&mut fixture, workload(Tool::Dd, &[("direction", "write")]));
         assert!(text.contains("it is no plain file any more"), "{text}");
         assert_eq!(std::fs::read_to_string(victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn events_of_a_trial_become_its_profile_and_their_file_stays_where_it_is_wanted() {
+        let mut fixture = Fixture::new();
+        let file = fixture.folder.path().join("events.bin");
+        let options = [("rw", "randread"), ("bs", "4k"), ("runtime", "300ms"), ("time_based", "1")];
+        for is_kept in [false, true] {
+            let sets = "sched,profile".parse().unwrap();
+            fixture.events = Some(TrialEvents { sets, file: file.clone(), is_kept });
+            let measurement = fixture.run(workload(Tool::Fio, &options)).unwrap();
+            let absent = measurement.recorder.unwrap().absent;
+            if absent.iter().any(|why| why.starts_with("no events") || why.starts_with("no profile")) {
+                return testing::skip(absent.join("; "));
+            }
+            let profile = measurement.profile.unwrap();
+            let of_fio = profile.count(|role, _| role == Role::Workload);
+            assert!(of_fio > 0, "{profile:?}");
+            assert_eq!(file.exists(), is_kept);
+            assert_eq!(measurement.windows, None, "no governor of this machine takes samples");
+        }
     }
 
     #[test]

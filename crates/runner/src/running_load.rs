@@ -7,6 +7,7 @@
 //! Zhao, "Design and analysis of switchback experiments", Management Science 69, 2023.
 
 use crate::child::{self, How, Task};
+use crate::event_facts::TrialEvents;
 use crate::following::{self, Process};
 use crate::host::TrialRecording;
 use crate::watched_server::WatchedServer;
@@ -110,6 +111,8 @@ pub(crate) struct RunningLoadBench<'a> {
     /// How often the recorder samples at the most: seldomer where that would take more than its share of a
     /// CPU, which a load that runs at a governor's mercy would feel.
     pub interval: Nanos,
+    /// The events that are recorded besides.
+    pub events: Option<&'a TrialEvents>,
     /// The limit on open files of the command that prints a number.
     pub descriptors: Rlimit,
     /// Set by somebody else when the trial is to be ended.
@@ -128,7 +131,8 @@ impl RunningLoadBench<'_> {
     fn watch(&mut self, sink: &mut dyn Sink) -> Result<Measurement, Error> {
         let load = &self.load.load;
         self.wait(Instant::now() + Duration::from(load.wash_out), &mut || Ok(()))?;
-        let recording = TrialRecording::begin(self.machine, self.raw, Interval::AtLeast(self.interval));
+        let recording =
+            TrialRecording::begin(self.machine, self.raw, Interval::AtLeast(self.interval), self.events);
         if let Some(pid) = self.load.pid() {
             recording.follow(pid);
         }
@@ -159,6 +163,7 @@ impl RunningLoadBench<'_> {
             disks: Vec::new(),
             recorder: None,
             profile: None,
+            windows: None,
             disturbances: Vec::new(),
         };
         recorded.complete(measurement, None, false, sink)

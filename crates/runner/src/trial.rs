@@ -1,5 +1,6 @@
 //! One whole trial: settings written, machine quiet, workload run, settings read again and put back.
 
+use crate::event_facts::TrialEvents;
 use crate::running_load::RunningLoadBench;
 use crate::server::{self, Access, Databases, Servers};
 use crate::settle::{self, Cause, Settled};
@@ -56,6 +57,15 @@ pub struct Done {
     pub restored: RestoreReport,
     /// Every command that was run, also where the workload failed.
     pub commands: Vec<Vec<String>>,
+}
+
+/// Where the files of a trial go.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialFiles<'a> {
+    /// The folder for raw output; it exists.
+    pub raw: &'a Path,
+    /// The file of events, where they are recorded.
+    pub events: &'a Path,
 }
 
 /// Where trials take place, whichever bench runs them.
@@ -162,7 +172,8 @@ impl<'a, 'm> Host<'a, 'm> {
         self.kept
     }
 
-    /// Makes one trial. Raw output goes to the folder `raw`, which exists; the trace goes to `sink`.
+    /// Makes one trial. What is kept of it goes to `files`, the trace to `sink`. Of events the file is kept
+    /// of a cell's first trial, and of the others what follows from it.
     ///
     /// # Errors
     /// [`Stop`]. A workload that fails is no error, but a trial that says so.
@@ -170,13 +181,18 @@ impl<'a, 'm> Host<'a, 'm> {
         &mut self,
         cell: &Cell,
         key: &TrialKey,
-        raw: &Path,
+        files: &TrialFiles<'_>,
         sink: &mut dyn Sink,
     ) -> Result<Done, Stop> {
-        let raw = std::path::absolute(raw).map_err(|e| failed_early(Error::file("find", raw, e)))?;
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|error| failed_early(Error::file("find", path, error)))
+        };
+        let raw = absolute(files.raw)?;
+        let (file, is_kept) = (absolute(files.events)?, key.block == 0);
+        let events = self.context.measure.events.clone().map(|sets| TrialEvents { sets, file, is_kept });
         let version = self.version(&cell.workload.tool).map_err(failed_early)?;
         if is_running_load(cell) {
-            return self.watched(cell, key, &raw, version, sink);
+            return self.watched(cell, key, &raw, events.as_ref(), version, sink);
         }
         let started = self.context.machine.now();
         let context = match self.ready(cell, &raw) {
@@ -204,6 +220,7 @@ impl<'a, 'm> Host<'a, 'm> {
             version: &version,
             raw: &raw,
             interval: self.context.measure.interval,
+            events: events.as_ref(),
             descriptors: self.kept.descriptors,
             timeout: self.context.measure.timeout,
             interrupt: self.context.interrupt,
@@ -231,6 +248,7 @@ impl<'a, 'm> Host<'a, 'm> {
         cell: &Cell,
         key: &TrialKey,
         raw: &Path,
+        events: Option<&TrialEvents>,
         version: String,
         sink: &mut dyn Sink,
     ) -> Result<Done, Stop> {
@@ -244,6 +262,7 @@ impl<'a, 'm> Host<'a, 'm> {
             machine: self.context.machine,
             raw,
             interval: self.context.measure.interval,
+            events,
             descriptors,
             interrupt: self.context.interrupt,
             shown: &mut shown,

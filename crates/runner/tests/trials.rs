@@ -180,6 +180,7 @@ fn settings_are_back_whatever_the_bench_says() {
         disks: vec![],
         recorder: None,
         profile: None,
+        windows: None,
         disturbances: vec![],
     };
     let mut bench = ScriptedBench::new([

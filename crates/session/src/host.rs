@@ -17,7 +17,7 @@ use machine::{Ledger, LocalMachine, MachineLock, recovery};
 use notebook::Staging;
 use runner::environment::Environment;
 use runner::reproduce::{Places, script};
-use runner::{BetweenTrials, Devices, Done, StorageSetup, Target, TrialContext};
+use runner::{BetweenTrials, Devices, Done, StorageSetup, Target, TrialContext, TrialFiles};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -195,7 +195,8 @@ impl Backend for Host<'_> {
         };
         let raw = staging.raw_dir();
         let mut host = runner::Host::new(context, kept, &mut announce);
-        let done = host.trial(&run.plan.in_trial(cell, key), key, &raw, staging.sink());
+        let files = TrialFiles { raw: &raw, events: &staging.events_file() };
+        let done = host.trial(&run.plan.in_trial(cell, key), key, &files, staging.sink());
         unheard.extend(group.and_then(|pid| supervisor.gone(pid).err()));
         // A supervisor that is gone is no reason to end: what it would undo, the next start of Flyball
         // undoes.

@@ -108,6 +108,7 @@ fn answer(value: f64) -> Scripted {
         disks: Vec::new(),
         recorder: None,
         profile: None,
+        windows: None,
         disturbances: Vec::new(),
     }))
 }

@@ -104,6 +104,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
         disks,
         recorder: Some(report),
         profile: None,
+        windows: None,
         disturbances,
     };
     let events = world.events();

@@ -6,7 +6,7 @@ use domain::inert;
 use domain::order;
 use domain::time::Nanos;
 use domain::trace::Role;
-use events::facts::{Did, Interval, Thread, intervals};
+use events::facts::{Did, Interval, SAMPLES_LOAD, Thread, intervals};
 use events::{Ended, Losses, Op, Tables};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Read, Seek};
@@ -25,13 +25,6 @@ const MAX_LABELS: usize = 1 << 20;
 /// are.
 const SHOWN_THREADS: usize = 200;
 const MAX_THREADS: usize = 2048;
-
-/// What a kworker executes when ondemand or conservative take a sample and decide
-/// (drivers/cpufreq/cpufreq_governor.c).
-const DECIDES: &str = "dbs_work_handler";
-
-/// Two samples of a governor are not closer than this: what looks so was interrupted.
-const LEAST_WINDOW: u64 = 500_000;
 
 /// A sampled value, from one time until the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,31 +72,19 @@ struct Cpu {
     softirqs: Spans,
     frequency: Steps,
     lost: Spans,
-    load: Load,
+    /// How busy it was between two samples of its governor, and when the last of these were.
+    load: Steps,
+    loaded_until: Option<u64>,
 }
 
-/// How busy a CPU was between two samples of its governor.
-#[derive(Debug, Default)]
-struct Load {
-    steps: Steps,
-    /// When it decided last, and for how long the CPU has been busy since then.
-    window: Option<(u64, u64)>,
-}
-
-impl Load {
-    /// The CPU ran a thread; it may have been the governor's own, which decides at its begin.
-    fn ran(&mut self, begin: u64, end: u64, decides: bool) {
-        let decided = self.window.filter(|(since, _)| begin.saturating_sub(*since) >= LEAST_WINDOW);
-        match decided {
-            Some((since, busy)) if decides => {
-                self.steps.push(since, Some(busy as f64 * 100.0 / (begin - since) as f64));
-                self.window = Some((begin, end - begin));
-            }
-            _ => match &mut self.window {
-                Some((_, busy)) => *busy += end - begin,
-                None => self.window = decides.then_some((begin, end - begin)),
-            },
+impl Cpu {
+    /// Adds a window of the governor's; where one before it is missing, there is a gap.
+    fn load(&mut self, begin: u64, end: u64, busy: Nanos) {
+        if let Some(until) = self.loaded_until.filter(|until| *until < begin) {
+            self.load.push(until, None);
         }
+        self.load.push(begin, Some(busy.get() as f64 * 100.0 / (end - begin).max(1) as f64));
+        self.loaded_until = Some(end);
     }
 }
 
@@ -241,6 +222,12 @@ impl Timeline {
     }
 
     fn take(&mut self, tables: &Tables, interval: &Interval) {
+        // Of functions of kworkers the governor's alone has a track.
+        if let Did::Window { function: Some(function), .. } = interval.what
+            && tables.function(function) != Some(SAMPLES_LOAD)
+        {
+            return;
+        }
         let since = |time: Nanos| time.get().saturating_sub(self.origin.get());
         let (begin, end) = (since(interval.begin), since(interval.end));
         if self.spans >= MAX_SPANS {
@@ -253,13 +240,16 @@ impl Timeline {
             Did::Ran { cpu, thread, function } => {
                 let (label, class) = self.labels.thread(tables, thread, function);
                 self.spans += 1;
-                let decides = function.and_then(|address| tables.function(address)) == Some(DECIDES);
                 if let Some(cpu) = self.cpu(cpu) {
                     cpu.runs.push(begin, end, label, class);
-                    cpu.load.ran(begin, end, decides);
                 }
                 let on = self.labels.named(format!("CPU {cpu}"), class);
                 self.own(thread, begin, end, (on, class)).cpu_ns += end.saturating_sub(begin);
+            }
+            Did::Window { cpu, busy, .. } => {
+                if let Some(cpu) = self.cpu(cpu) {
+                    cpu.load(begin, end, busy);
+                }
             }
             Did::WasReady(thread) => self.stood(thread, begin, end, classes::ready()),
             Did::Waited(thread, wait) => self.stood(thread, begin, end, classes::of_wait(wait)),
@@ -281,10 +271,6 @@ impl Timeline {
             }
             Did::Request { ended, op, failed } => self.request(tables, &ended, (begin, end), op, failed),
             Did::Lost { cpu, count } => {
-                // What ran meanwhile is not known.
-                if let Some(cpu) = self.cpu(cpu) {
-                    cpu.load.window = None;
-                }
                 let named = (format!("{count} events lost"), classes::LOST);
                 self.of_cpu(cpu, begin, end, named, |cpu| &mut cpu.lost);
             }
@@ -378,17 +364,15 @@ impl Timeline {
         let cpus_with_frequency: BTreeSet<u16> = self.with(|cpu| cpu.frequency.count > 0);
         let cpus_with_runs: BTreeSet<u16> = self.with(|cpu| cpu.runs.count > 0);
         for (number, cpu) in self.cpus {
-            let Cpu { runs, idle, irqs, softirqs, frequency, lost, load } = cpu;
-            // It is of the window that begins there; behind the last one none was seen whole.
-            let mut steps = load.steps;
-            if let Some((since, _)) = load.window.filter(|_| steps.count > 0) {
-                steps.push(since, None);
+            let Cpu { runs, idle, irqs, softirqs, frequency, lost, mut load, loaded_until } = cpu;
+            if let Some(until) = loaded_until {
+                load.push(until, None);
             }
             let tracks = [
                 Track::spans("runs", "cpu", runs),
                 Track::steps("frequency", "Hz", frequency),
                 self.windows.and_then(|threshold| {
-                    let track = Track::steps("busy between samples of the governor", "%", steps);
+                    let track = Track::steps("busy between samples of the governor", "%", load);
                     Some(track?.marked(threshold))
                 }),
                 Track::spans("idle state", "idle", idle),

@@ -27,6 +27,7 @@ const ALONE: &[&str] = &[
     "databases",
     "lab_databases",
     "lab_drivers",
+    "lab_events",
     "lab_fidelity",
     "lab_governors",
     "lab_tuning",

@@ -8,9 +8,11 @@ use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
 use super::cpu_share::{self, Bound};
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
+use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
 use domain::setting::{SettingName, SettingRequest};
+use domain::windows::GovernorWindows;
 
 pub(super) const RULE: Rule = Rule {
     name: "governor",
@@ -21,6 +23,18 @@ pub(super) const RULE: Rule = Rule {
     yields_to: &["threshold-not-reached", "io-is-busy", "sampling-window", "low-frequency"],
     run,
 };
+
+/// What a governor saw in its windows, by recorded events.
+pub(super) fn windows_seen(all: &GovernorWindows, source: &str) -> Option<Evidence> {
+    let (cpu, windows) = all.busiest()?;
+    let (length, load) = (windows.mean_length()?, windows.load()?);
+    let reached = all.threshold.map_or_else(String::new, |threshold| {
+        format!("; {} of {} reached {threshold:.0}%", windows.from(threshold), windows.all())
+    });
+    let what =
+        format!("load of CPU {cpu} between samples of its governor, {length} apart in the mean, by events");
+    Some(evidence(what, format!("{}{reached}", percent(load)), source))
+}
 
 const REASON: &str = "A storage workload works in short bursts between waits, often on several CPUs in turn, so that each \
 CPU looks idle for most of a sampling window; a governor that goes by utilisation then keeps the frequency low, and \

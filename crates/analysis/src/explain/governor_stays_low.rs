@@ -10,8 +10,9 @@
 
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence, gain, goodness};
-use super::governor::is_frequency_policy;
+use super::governor::{is_frequency_policy, windows_seen};
 use super::pair::{Pair, modest};
+use crate::cell_events;
 use crate::stats::quantile::median;
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, difference, gives, percent};
@@ -144,6 +145,8 @@ fn finding(
         ),
     ];
     figures.extend(threshold(case, slow, name));
+    let seen = cell_events::windows(case.data, &slow.cell.id);
+    figures.extend(seen.and_then(|all| windows_seen(&all, &slow.source())));
     figures.extend(pair.costs(case, "it"));
     Finding {
         rule: RULE.name,

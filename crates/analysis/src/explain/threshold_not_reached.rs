@@ -9,6 +9,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::governor::windows_seen;
 use crate::residency::PStates;
 use crate::usage::Usage;
 use crate::window_loads::WindowLoads;
@@ -63,10 +64,17 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         // Of several policies, the one whose CPU has most to do.
         let all = cpufreq.policies.iter().filter_map(|policy| seen(cpufreq, policy, usage));
         let busiest = all.max_by(|a, b| a.load.median.total_cmp(&b.load.median))?;
-        Some((format!("trace of {}", key.folder()), busiest))
+        Some((key, busiest))
     });
     let worst = seen.max_by(|(_, a), (_, b)| a.load.median.total_cmp(&b.load.median));
-    worst.map(|(source, seen)| finding(&seen, &source)).into_iter().collect()
+    let found = worst.map(|(key, seen)| {
+        let trial = case.data.trials.iter().find(|trial| trial.key == *key);
+        let windows = trial.and_then(|trial| trial.measurement.as_ref()?.windows.as_ref());
+        let mut found = finding(&seen, &format!("trace of {}", key.folder()));
+        found.evidence.extend(windows.and_then(|all| windows_seen(all, "recorded events")));
+        found
+    });
+    found.into_iter().collect()
 }
 
 fn seen<'u>(cpufreq: &Cpufreq, policy: &Policy, usage: &'u Usage) -> Option<Seen<'u>> {

@@ -26,6 +26,35 @@ pub struct Cpufreq {
     pub tunables: BTreeMap<String, BTreeMap<String, String>>,
 }
 
+impl Cpufreq {
+    /// Whether each CPU's frequency is decided by that CPU's load alone.
+    pub fn decides_for_each_cpu(&self) -> bool {
+        !self.policies.iter().any(|policy| policy.cpus.len() > 1)
+    }
+
+    /// The governor of all policies; `None` where they differ or are not known.
+    pub fn governor_of_all(&self) -> Option<&str> {
+        let first = self.policies.first()?.governor.as_deref()?;
+        self.policies.iter().all(|policy| policy.governor.as_deref() == Some(first)).then_some(first)
+    }
+
+    /// Whether intel_pstate's own powersave decides, which is no governor of the kernel's.
+    pub fn is_intel_powersave(&self) -> bool {
+        let is_own = |policy: &Policy| policy.driver.as_deref() == Some("intel_pstate");
+        self.governor_of_all() == Some("powersave") && self.policies.iter().all(is_own)
+    }
+
+    /// The value of a tunable of the governor of all policies, where it is the same for all.
+    pub fn tunable_of_all(&self, name: &str) -> Option<&str> {
+        let shared = self.tunables.get(self.governor_of_all()?).and_then(|all| all.get(name));
+        let own = || {
+            let first = self.policies.first()?.tunables.get(name)?;
+            self.policies.iter().all(|policy| policy.tunables.get(name) == Some(first)).then_some(first)
+        };
+        shared.or_else(own).map(String::as_str)
+    }
+}
+
 /// CPUs whose frequency is decided together: `/sys/devices/system/cpu/cpufreq/policyN`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Policy {

@@ -137,6 +137,11 @@ impl Cpu {
         before
     }
 
+    /// What it was told last to run at, in kHz, where that was seen.
+    pub fn khz(&self) -> Option<u32> {
+        self.frequency.map(|(khz, _)| khz)
+    }
+
     /// A handler of an interrupt begins, or ends; gives the one that ended, and since when it ran.
     pub fn irq(&mut self, now: u64, irq: Option<u32>) -> Option<(u32, u64)> {
         let before = self.irq.take();

@@ -37,6 +37,15 @@ pub enum Did {
         /// The address of the function that a kworker executed.
         function: Option<u64>,
     },
+    /// A CPU's kworkers began a function, and began it again; or intel_pstate decided, and decided again.
+    Window {
+        /// Which CPU.
+        cpu: u16,
+        /// The function's address; `None` for intel_pstate, which decides in the scheduler.
+        function: Option<u64>,
+        /// For how long the CPU was busy meanwhile.
+        busy: Nanos,
+    },
     /// A thread could run, and did not.
     WasReady(Thread),
     /// A thread was blocked.

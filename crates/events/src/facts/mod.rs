@@ -10,12 +10,14 @@ mod intervals;
 mod requests;
 mod tasks;
 mod times;
+mod windows;
 
 pub use cpus::CpuSpent;
 pub use intervals::{Did, Interval, Thread, intervals};
 pub use requests::{Done, Passed};
 pub use tasks::{Spent, ThreadSpent, Wait};
 pub use times::Times;
+pub use windows::SAMPLES_LOAD;
 
 use crate::Result;
 use crate::decode::{Losses, decode};
@@ -30,11 +32,13 @@ use domain::Nanos;
 use domain::access::AccessPattern;
 use domain::profile::Profile;
 use domain::trace::Role;
+use domain::windows::Windows;
 use parse::proc::role::work_role;
 use requests::Requests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 use tasks::{Before, Sums, Tasks};
+use windows::{Decisions, Executions, Now};
 
 /// What a recording of events says as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,6 +71,9 @@ pub struct Facts {
     pub passed: BTreeMap<(String, String), Passed>,
     /// How devices were used, by their names.
     pub accesses: BTreeMap<String, AccessPattern>,
+    /// How busy CPUs were between two samples of ondemand or conservative ([`SAMPLES_LOAD`]), or two
+    /// decisions of intel_pstate.
+    pub windows: BTreeMap<u16, Windows>,
     /// What CPU time was spent in, where call stacks were sampled.
     pub profile: Option<Profile>,
 }
@@ -151,6 +158,8 @@ struct Collecting<'t, F> {
     tasks: Tasks<'t>,
     requests: Requests<'t>,
     patterns: Patterns,
+    executions: Executions,
+    decisions: Decisions,
 }
 
 impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
@@ -166,6 +175,8 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             tasks: Tasks::new(tables, begin),
             requests: Requests::new(tables),
             patterns: Patterns::default(),
+            executions: Executions::default(),
+            decisions: Decisions::default(),
         }
     }
 
@@ -234,8 +245,9 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
                 self.lost(cpu);
                 self.give(now, now, Did::Lost { cpu, count });
             }
-            // An end is seen by its last switch; a decision is a fact of its own.
-            What::Exit { .. } | What::Pstate { .. } | What::Other => {}
+            What::Pstate { mperf, tsc, .. } => self.decides(now, cpu, mperf, tsc),
+            // An end is seen by its last switch.
+            What::Exit { .. } | What::Other => {}
         }
     }
 
@@ -246,6 +258,20 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             self.ran(now, cpu, tid, ns, None);
         }
         self.tasks.works(tid, function);
+        let Some((function, of)) = function.zip(self.cpus.get(&cpu)) else { return };
+        let done = Now { at: now, busy: of.spent.busy_ns, unknown: of.spent.unknown_ns };
+        if let Some((time, busy)) = self.executions.begins(cpu, function, of.khz(), done) {
+            let function = Some(function);
+            self.give(now.saturating_sub(time.get()), now, Did::Window { cpu, function, busy });
+        }
+    }
+
+    /// intel_pstate goes by the share of the time, in ticks of the TSC, in which MPERF counted.
+    fn decides(&mut self, now: u64, cpu: u16, mperf: u64, tsc: u64) {
+        let khz = self.cpus.get(&cpu).and_then(Cpu::khz);
+        if let Some((time, busy)) = self.decisions.decides(cpu, khz, now, mperf, tsc) {
+            self.give(now.saturating_sub(time.get()), now, Did::Window { cpu, function: None, busy });
+        }
     }
 
     fn give(&mut self, begin: u64, end: u64, what: Did) {
@@ -323,8 +349,12 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
         let end = self.end();
         let Sums { mut roles, threads, functions } = self.tasks.finish();
         let mut work = BTreeMap::new();
+        let mut samples_load = None;
         for (address, (ns, count)) in functions {
             let name = symbols.get(&address).map(|name| plain(name).to_owned());
+            if name.as_deref() == Some(SAMPLES_LOAD) {
+                samples_load = Some(address);
+            }
             if let Some(name) = &name {
                 move_work(&mut roles, work_role(name), ns);
             }
@@ -332,6 +362,10 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             *of = (of.0 + count, Nanos::new(of.1.get().saturating_add(ns)));
         }
         let named = |device| tables.device_name(device);
+        let mut windows = self.decisions.windows();
+        for (cpu, of_it) in samples_load.into_iter().flat_map(|function| self.executions.of(function)) {
+            windows.entry(cpu).or_default().add_all(&of_it);
+        }
         Facts {
             span: Nanos::new(end - self.begin),
             is_whole: tables.begin.is_some() && tables.end.is_some(),
@@ -347,6 +381,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             devices: self.requests.done.into_iter().map(|((d, op), done)| ((named(d), op), done)).collect(),
             passed: self.requests.passed.into_iter().map(|((a, b), p)| ((named(a), named(b)), p)).collect(),
             accesses: self.patterns.finish().map(|(disk, pattern)| (named(disk), pattern)).collect(),
+            windows,
             profile: None,
         }
     }

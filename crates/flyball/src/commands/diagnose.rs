@@ -5,7 +5,7 @@ use crate::exit::End;
 use crate::{places, shown};
 use analysis::server::WatchedServer;
 use anyhow::{Context, Result};
-use command_line::{Diagnose, Global, Record};
+use command_line::{Diagnose, Events, Global, Record};
 use domain::time::Nanos;
 use domain::trace::Role;
 use report::{Diagnosis, diagnosis_text};
@@ -29,7 +29,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
         &Record {
             interval: None,
             out: None,
-            events: None,
+            events: Events::default(),
             duration,
             pid: arguments.pid,
             server: arguments.server.clone(),

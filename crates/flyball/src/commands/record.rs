@@ -39,7 +39,7 @@ pub fn recorded(
         watched,
         server,
         interval: arguments.interval,
-        events: arguments.events.clone(),
+        events: arguments.events.sets.clone(),
         duration: arguments.duration,
         place: arguments.out.as_deref().map_or(Place::Notebook(&notebook), Place::Folder),
         typed: typed(),

@@ -11,12 +11,14 @@ use anyhow::Result;
 use command_line::{Global, On, Run};
 use domain::plan::Plan;
 use domain::rng::Seed;
+use domain::study::Study;
 use domain::trial::Provenance;
 use machine::LocalMachine;
 use results::Results;
 use results::gate::{Conditions, prepare_for};
 use session::dry_run::DryRun;
 use session::host::{Host, HostPlaces};
+use session::studies::StudySource;
 use session::{Begin, Measured, Request};
 use std::path::{Path, PathBuf};
 use terminal::Watching;
@@ -32,6 +34,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     }
     let ReadStudy { mut study, source } = read_study(&arguments.study)?;
     study.measure.under_load |= arguments.under_load;
+    arguments.events.add_to(&mut study.measure);
     let notebook = places::absolute(&places::notebook(global)?)?;
     let work = match &arguments.work {
         Some(folder) => places::absolute(folder)?,
@@ -47,20 +50,22 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         return show_plan(global, &DryRun::on_a_host(study, arguments.seed, &work)?);
     }
     let interrupt = Interrupt::catch()?;
-    let request = Request {
-        study: &study,
-        text: &source.text,
-        home: source.home(),
-        notebook: &notebook,
-        seed: arguments.seed,
-        begin: if arguments.new { Begin::Anew } else { Begin::Resume },
-        limit: None,
-        command: typed(),
-        interrupt: interrupt.flag(),
-    };
+    let request = request((&study, &source), &notebook, (arguments.seed, arguments.new), &interrupt);
     let offer = (!study.measure.under_load).then(|| report::under_load_command(&request.command));
     let measured = on_this_machine(&request, work, offer)?;
     conclude(global, &measured, Length::of(arguments.full), &conditions, arguments.gate.junit.as_deref())
+}
+
+/// What is asked of a run of a study: its seed where it is given, and whether it begins anew.
+pub fn request<'a>(
+    (study, source): (&'a Study, &'a StudySource),
+    notebook: &'a Path,
+    (seed, is_new): (Option<u64>, bool),
+    interrupt: &'a Interrupt,
+) -> Request<'a> {
+    let begin = if is_new { Begin::Anew } else { Begin::Resume };
+    let (text, home, command, interrupt) = (&*source.text, source.home(), typed(), interrupt.flag());
+    Request { study, text, home, notebook, seed, begin, limit: None, command, interrupt }
 }
 
 /// Measures what is missing on this machine, with targets in the folder `work`. `offer` is the command that

@@ -21,6 +21,11 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
         } else {
             let states = results::residency(&notebook, &id, &key, terminal::warn);
             terminal::document(&report::Wide(terminal::screen_width()).trial_text(&trial, &states))?;
+            let program = places::this_program(global);
+            let events = results::events_shown(&notebook, (&id, &key), &program, terminal::warn);
+            if let Some(events) = events {
+                terminal::lines(&report::within(&events, terminal::width()))?;
+            }
             terminal::say(format_args!("all of it: {}", folder.display()));
         }
         return Ok(End::Done);

@@ -1,11 +1,11 @@
 //! `flyball run STUDY --on sim`: the same study, plan, schedule and notebook; trials come from a model.
 
-use super::run::conclude;
-use crate::exit::End;
+use super::run::{conclude, request};
+use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
+use crate::places;
 use crate::shown::Length;
 use crate::study::{ReadStudy, read_study};
-use crate::{places, typed};
 use anyhow::Result;
 use command_line::{Global, Run};
 use domain::inert::Lines;
@@ -14,11 +14,17 @@ use domain::rng::Seed;
 use domain::trial::Provenance;
 use machine::{LocalMachine, Machine};
 use session::simulation::{Machines, Simulation};
-use session::{Begin, Request, fresh_seed, preflight};
+use session::{fresh_seed, preflight};
 use terminal::{self, Watching};
 
 /// Simulates a study, or shows what would be.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {
+    if arguments.events.sets.is_some() {
+        return Err(Usage(
+            "a simulated machine has no events that could be recorded; leave `--events` out".into(),
+        )
+        .into());
+    }
     let ReadStudy { study, source } = read_study(&arguments.study)?;
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_itself(&plan)?;
@@ -30,17 +36,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         return show(&plan, &machines, arguments.seed);
     }
     let interrupt = Interrupt::catch()?;
-    let request = Request {
-        study: &study,
-        text: &source.text,
-        home: source.home(),
-        notebook: &notebook,
-        seed: arguments.seed,
-        begin: if arguments.new { Begin::Anew } else { Begin::Resume },
-        limit: None,
-        command: typed(),
-        interrupt: interrupt.flag(),
-    };
+    let request = request((&study, &source), &notebook, (arguments.seed, arguments.new), &interrupt);
     let mut watching = Watching::default();
     let measured = session::run(&request, &mut Simulation::on(machines)?, &mut watching)?;
     conclude(global, &measured, Length::of(arguments.full), &conditions, arguments.gate.junit.as_deref())

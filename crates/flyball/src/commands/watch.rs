@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::places;
 use crate::shown::{opened, trial_key};
 use anyhow::Result;
-use command_line::{Global, Record, Server, Watch};
+use command_line::{Events, Global, Record, Server, Watch};
 use machine::LocalMachine;
 use machine::ledger::status;
 use results::Playable;
@@ -35,7 +35,7 @@ fn look(global: &Global, arguments: &Watch) -> Result<End> {
     let looking = Looking::new(charset, &program, &changed);
     let record = Record {
         interval: Some(arguments.interval),
-        events: None,
+        events: Events::default(),
         out: None,
         duration: None,
         pid: arguments.pid,

@@ -185,6 +185,7 @@ pub(crate) mod tests {
         DiskTotals, Disturbance, Measurement, Origin, Provenance, RecorderReport, ThreadTime, Validity,
     };
     use domain::units::{Hertz, Microjoules, Unit};
+    use domain::windows::{GovernorWindows, Windows};
     use expect_test::expect;
     use proptest::collection::{btree_map, vec};
     use proptest::option;
@@ -305,6 +306,14 @@ pub(crate) mod tests {
         )
     }
 
+    fn windows() -> impl Strategy<Value = GovernorWindows> {
+        let counts = btree_map((option::of(any::<u32>()), 0u8..20), any::<u64>(), 0..4);
+        let windows =
+            (nanos(), nanos(), counts).prop_map(|(time, busy, counts)| Windows { time, busy, counts });
+        (option::of(0.0..100.0), any::<bool>(), btree_map(any::<u16>(), windows, 0..3))
+            .prop_map(|(threshold, io_is_busy, cpus)| GovernorWindows { threshold, io_is_busy, cpus })
+    }
+
     fn measurement() -> impl Strategy<Value = Measurement> {
         let outcome =
             (btree_map(any::<String>(), metric(), 0..4), any::<String>(), vec(any::<String>(), 0..2))
@@ -316,12 +325,13 @@ pub(crate) mod tests {
             btree_map(role(), nanos(), 0..4),
             vec(thread(), 0..3),
             vec(disk(), 0..3),
-            option::of(profile()),
+            (option::of(profile()), option::of(windows())),
             option::of(recorder()),
             vec(disturbance(), 0..2),
         )
             .prop_map(
-                |(outcome, commands, duration, roles, threads, disks, profile, recorder, disturbances)| {
+                |(outcome, commands, duration, roles, threads, disks, events, recorder, disturbances)| {
+                    let (profile, windows) = events;
                     Measurement {
                         outcome,
                         commands,
@@ -330,6 +340,7 @@ pub(crate) mod tests {
                         threads,
                         disks,
                         profile,
+                        windows,
                         recorder,
                         disturbances,
                     }

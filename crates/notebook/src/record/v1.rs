@@ -17,10 +17,11 @@ use domain::time::{Nanos, Timestamp};
 use domain::trial::{
     DiskTotals, Disturbance, Measurement, Origin, Provenance, Run, ThreadTime, Trial, Validity,
 };
+use domain::windows::GovernorWindows;
 use lab::LabRecord;
 use measured::{
     DiskRecord, DisturbanceRecord, MeasurementRecord, MetricRecord, ProfileRecord, RecorderRecord,
-    ThreadRecord, names_of, roles_of,
+    ThreadRecord, WindowsRecord, names_of, roles_of,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -128,6 +129,8 @@ pub(crate) struct RecordingRecord {
     disks: Vec<DiskRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     profile: Option<ProfileRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    windows: Option<WindowsRecord>,
     recorder: RecorderRecord,
 }
 
@@ -271,6 +274,7 @@ impl From<&Recording> for RecordingRecord {
             threads: recording.threads.iter().map(ThreadRecord::from).collect(),
             disks: recording.disks.iter().map(DiskRecord::from).collect(),
             profile: recording.profile.as_ref().map(ProfileRecord::from),
+            windows: recording.windows.as_ref().map(WindowsRecord::from),
             recorder: (&recording.recorder).into(),
         }
     }
@@ -293,6 +297,7 @@ impl TryFrom<RecordingRecord> for Recording {
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
             disks: record.disks.into_iter().map(DiskTotals::from).collect(),
             profile: record.profile.map(Profile::try_from).transpose()?,
+            windows: record.windows.map(GovernorWindows::from),
             recorder: record.recorder.try_into()?,
         })
     }

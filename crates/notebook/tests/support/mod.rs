@@ -71,6 +71,7 @@ pub fn trial(run: &Run, key: &TrialKey) -> Trial {
             disks: vec![],
             recorder: None,
             profile: None,
+            windows: None,
             disturbances: vec![],
         }),
         lab: None,

@@ -1,6 +1,7 @@
 //! `[measure]`: how a study is measured.
 
 use super::node::Node;
+use domain::event_set::Sets;
 use domain::study::{Measure, Until};
 use domain::time::Nanos;
 use std::ops::RangeInclusive;
@@ -31,6 +32,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
         "threshold",
         "drop_caches",
         "interval",
+        "events",
         "timeout",
         "settle",
         "retries",
@@ -47,6 +49,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
     let threshold = get("threshold").map_or(Some(default.threshold), |n| n.share());
     let drop_caches = get("drop_caches").map_or(Some(default.drop_caches), |n| n.flag());
     let interval = get("interval").map_or(Some(default.interval), |n| n.span(INTERVALS));
+    let events = get("events").map_or(Some(default.events), |n| events(&n));
     let timeout = get("timeout").map_or(Some(default.timeout), |n| n.span(TIMEOUTS));
     let settle = get("settle").map_or(Some(default.settle), |n| n.span(SETTLES));
     let retries = get("retries").map_or(Some(default.retries), |n| n.count(RETRIES));
@@ -62,6 +65,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
         threshold: threshold?,
         drop_caches: drop_caches?,
         interval: interval?,
+        events: events?,
         timeout: timeout?,
         settle: settle?,
         retries: retries?,
@@ -110,6 +114,21 @@ fn until(node: &Node) -> Option<Until> {
         ));
     }
     found.map(|(_, until)| until)
+}
+
+/// `"none"`, or sets of events as `flyball record --events=` takes them.
+fn events(node: &Node) -> Option<Option<Sets>> {
+    let text = node.text()?;
+    if text == "none" {
+        return Some(None);
+    }
+    match text.parse() {
+        Ok(sets) => Some(Some(sets)),
+        Err(error) => {
+            node.refuse(format!("{error}; or `none`"));
+            None
+        }
+    }
 }
 
 fn above_zero(node: &Node) -> Option<f64> {

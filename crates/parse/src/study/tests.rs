@@ -174,7 +174,7 @@ fn settings_are_the_same_with_and_without_quotes() {
 #[test]
 fn every_key_of_measure_is_read() {
     let study = study(&format!(
-        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nuntil = \"precise\"\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\nunder_load = true\n"
+        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nuntil = \"precise\"\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\nevents = \"power,sched\"\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\nunder_load = true\n"
     ));
     let expected = Measure {
         metric: "iops".into(),
@@ -186,6 +186,7 @@ fn every_key_of_measure_is_read() {
         threshold: 0.0,
         drop_caches: false,
         interval: Nanos::from_millis(100),
+        events: Some("sched,power".parse().unwrap()),
         timeout: Nanos::from_secs(60),
         settle: Nanos::ZERO,
         retries: 3,
@@ -328,7 +329,7 @@ fn an_unknown_key_names_the_nearest_and_only_a_near_one() {
             line 7, column 1: `workload.w.optoins`: unknown key; did you mean `options`?
             line 8, column 2: `mesure`: unknown key; did you mean `measure`?
             line 10, column 1: `measure.repeat`: unknown key; did you mean `repeats`?
-            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `until`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `timeout`, `settle`, `retries`, `under_load`
+            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `until`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `events`, `timeout`, `settle`, `retries`, `under_load`
         "#]],
     );
 }
@@ -337,7 +338,7 @@ fn an_unknown_key_names_the_nearest_and_only_a_near_one() {
 fn every_wrong_value_of_measure_is_said_at_once() {
     check_after_head(
         &format!(
-            "{FIO}[measure]\nmetric = \"speed\"\nrepeats = [15, 5]\nprecision = 5\nconfidence = 1.0\nthreshold = \"two\"\ndrop_caches = \"yes\"\ninterval = \"1us\"\ntimeout = 10\nsettle = \"2 fortnights\"\nretries = -1\n"
+            "{FIO}[measure]\nmetric = \"speed\"\nrepeats = [15, 5]\nprecision = 5\nconfidence = 1.0\nthreshold = \"two\"\ndrop_caches = \"yes\"\ninterval = \"1us\"\nevents = \"sched,tea\"\ntimeout = 10\nsettle = \"2 fortnights\"\nretries = -1\n"
         ),
         expect![[r#"
             line 10, column 11: `measure.repeats`: the least, 15, is above the most, 5; write `[5, 15]`
@@ -346,9 +347,10 @@ fn every_wrong_value_of_measure_is_said_at_once() {
             line 13, column 13: `measure.threshold`: is not a share; write it as `"5%"` or `0.05`
             line 14, column 15: `measure.drop_caches`: has to be `true` or `false`; this is a string
             line 15, column 12: `measure.interval`: is 1 µs; it has to be from 1 ms to 10.0 s
-            line 16, column 11: `measure.timeout`: is not a span of time; write a number and its unit, `us`, `ms`, `s`, `min` or `h`: `"10ms"`
-            line 17, column 10: `measure.settle`: is not a span of time; write a number and its unit, `us`, `ms`, `s`, `min` or `h`: `"10ms"`
-            line 18, column 11: `measure.retries`: has to be from 0 to 100
+            line 16, column 10: `measure.events`: there is no set of events `tea`; there are default, all, power, sched, block, work, timer, lock, irq, bios, profile; or `none`
+            line 17, column 11: `measure.timeout`: is not a span of time; write a number and its unit, `us`, `ms`, `s`, `min` or `h`: `"10ms"`
+            line 18, column 10: `measure.settle`: is not a span of time; write a number and its unit, `us`, `ms`, `s`, `min` or `h`: `"10ms"`
+            line 19, column 11: `measure.retries`: has to be from 0 to 100
         "#]],
     );
 }

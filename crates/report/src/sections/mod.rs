@@ -12,8 +12,10 @@ mod recorded;
 mod results;
 mod run;
 mod server;
+mod spent;
 mod trial;
 mod virtual_machine;
+mod windows;
 
 pub(crate) use comparison::comparison;
 pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, trade_off, work_table};
@@ -21,7 +23,9 @@ pub(crate) use profile::profile;
 pub(crate) use recorded::recorded_parts;
 pub use recorded::use_in_words;
 pub(crate) use run::{findings_alone, run};
+pub(crate) use spent::{SPENT_NOTE, SPENT_TITLE, spent_table};
 pub(crate) use trial::trial;
+pub(crate) use windows::{WINDOWS_TITLE, windows_table};
 
 use crate::document::{Block, Rich, Table};
 

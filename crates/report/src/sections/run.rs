@@ -8,7 +8,9 @@ use super::published::beside_published;
 use super::recorded::recorded;
 use super::results::results;
 use super::server::server;
+use super::spent::spent;
 use super::virtual_machine::virtual_machine;
+use super::windows::windows_of_cells;
 use super::{command, heading, paragraph};
 use crate::document::{Block, Rich};
 use crate::wording::{headline, machine, question, run_again, tools, trial_count};
@@ -59,6 +61,8 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         costs(report),
         effects(report),
         processors(report),
+        spent(report),
+        windows_of_cells(report),
         server(report),
         virtual_machine(report),
         findings("Findings in full", report),

@@ -1,6 +1,7 @@
 //! One trial: what it was, its figures, its commands, the settings during it and the machine's state.
 
 use super::profile::profile;
+use super::windows::{WINDOWS_TITLE, windows};
 use super::{command, heading, item, lines, paragraph, table, titled_table};
 use crate::cpu_share::{notable, shown};
 use crate::document::Block;
@@ -62,6 +63,7 @@ fn measured(trial: &Trial, measurement: &Measurement) -> Vec<Block> {
         outcome(measurement),
         roles(measurement),
         spent_in(measurement),
+        governor(measurement),
         recorder(measurement),
         commands(trial, measurement),
     ]
@@ -92,6 +94,11 @@ fn spent_in(measurement: &Measurement) -> Vec<Block> {
     if blocks.is_empty() { blocks } else { [vec![heading("What it was spent in")], blocks].concat() }
 }
 
+fn governor(measurement: &Measurement) -> Vec<Block> {
+    let blocks = measurement.windows.as_ref().map(windows).unwrap_or_default();
+    if blocks.is_empty() { blocks } else { [vec![heading(WINDOWS_TITLE)], blocks].concat() }
+}
+
 fn in_states(residency: &Residency) -> Vec<Block> {
     let titled = |(title, table)| [heading(format!("{title}, by the trace")), Block::Table(table)];
     states::tables(residency).into_iter().flat_map(titled).collect()
@@ -100,8 +107,8 @@ fn in_states(residency: &Residency) -> Vec<Block> {
 fn recorder(measurement: &Measurement) -> Vec<Block> {
     let Some(recorder) = &measurement.recorder else { return Vec::new() };
     let recorded = paragraph(format!(
-        "recorded {} samples ({} missed) for {} of CPU time; frequency from: {}",
-        recorder.samples,
+        "recorded {} ({} missed) for {} of CPU time; frequency from: {}",
+        counted(recorder.samples as usize, "sample"),
         recorder.missed,
         recorder.cpu,
         recorder.frequency.name()

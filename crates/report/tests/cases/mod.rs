@@ -189,6 +189,7 @@ pub fn trial(study: &Study, cell: &Cell, block: u32, throughput: f64) -> Trial {
             disks: vec![],
             recorder: None,
             profile: None,
+            windows: None,
             disturbances: vec![],
         }),
         lab: None,

@@ -3,12 +3,14 @@
 use super::{Case, bare, factor, measured, study, trace};
 use domain::lab::{DiskService, Lab, LabAccount, Pacing, StateRecord, VcpuRecord};
 use domain::plan::Plan;
+use domain::profile::{Profile, Subsystem};
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::Nanos;
-use domain::trace::FrequencySource;
+use domain::trace::{FrequencySource, Role};
 use domain::trial::Provenance;
 use domain::units::{Hertz, Microjoules};
+use domain::windows::{GovernorWindows, Windows};
 use report::TraceView;
 
 const MHZ: [u64; 4] = [2800, 2100, 1400, 350];
@@ -74,6 +76,32 @@ pub fn account(governor: &str, dilation: f64) -> LabAccount {
     }
 }
 
+/// What ondemand saw in 180 windows of 10 ms, most of them at half the threshold.
+fn windows() -> GovernorWindows {
+    let mut windows = Windows::default();
+    for (mhz, counts) in [(2800, [4, 31, 22]), (1400, [12, 68, 9]), (350, [20, 14, 0])] {
+        for (percent, count) in [32, 48, 97].into_iter().zip(counts) {
+            let of = Nanos::from_millis(10);
+            let busy = Nanos::new(of.get() * percent / 100);
+            (0..count).for_each(|_| windows.add(Some(mhz * 1000), of, busy));
+        }
+    }
+    GovernorWindows { threshold: Some(95.0), io_is_busy: false, cpus: [(0, windows)].into() }
+}
+
+/// A second of a CPU, most of it encryption on behalf of whoever reads.
+fn profile() -> Profile {
+    let of = [
+        ((Role::Workload, Subsystem::User), 31),
+        ((Role::Workload, Subsystem::Vfs), 54),
+        ((Role::Workload, Subsystem::Block), 88),
+        ((Role::Crypt, Subsystem::Crypt), 702),
+        ((Role::Crypt, Subsystem::Scheduler), 43),
+        ((Role::Interrupt, Subsystem::Interrupt), 82),
+    ];
+    Profile { period: Nanos::from_millis(1), samples: of.into(), ..Profile::default() }
+}
+
 /// One factor, three governors, time dilation 20.
 pub fn lab() -> Case {
     let mut study = study(
@@ -103,6 +131,9 @@ pub fn lab() -> Case {
         outcome.metrics.insert("power".into(), power);
         domain::per_work::add(&mut outcome.metrics);
         trial.lab = Some(account);
+        let measured = trial.measurement.as_mut().unwrap();
+        measured.windows = (governor == "ondemand").then(windows);
+        measured.profile = (governor != "schedutil").then(profile);
         trial.settings = vec![SettingRecord {
             setting: SettingName::parse("governor@policy0"),
             path: "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor".into(),

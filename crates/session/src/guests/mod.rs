@@ -239,6 +239,7 @@ impl Backend for Guests<'_> {
             machine: run.machine.clone(),
             dilation,
             paced: self.spec.is_paced(),
+            events: study.measure.events.as_ref().map(ToString::to_string),
             work: study.lab.work.clone().unwrap_or_else(|| WORK.to_owned()),
         });
         Ok(())

@@ -1,6 +1,5 @@
 //! Recordings: what a machine, a process or a command did, without a study, as a run of one trial.
 
-mod facts;
 mod onlooker;
 mod so_far;
 mod stored;
@@ -14,17 +13,20 @@ pub use watch_over::watch_over;
 use crate::error::{Error, Result};
 use analysis::recorded::{Ends, SIGNAL};
 use domain::database::{ExistingServer, Kind};
+use domain::event_set::Sets;
 use domain::ids::RunId;
 use domain::inventory::Inventory;
 use domain::outcome::Metric;
 use domain::per_work;
 use domain::trial::{PROCESS, Provenance};
+use domain::windows::GovernorWindows;
 use domain::{Nanos, Sink, Timestamp};
-use events::{Facts, Sets};
+use events::Facts;
 use machine::supervise::Supervisor;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
 use recorder::{Events, Interval, Paced, Recorder, RecorderConfig, Writing};
+use runner::event_facts;
 use runner::following::{Ending, Streams, Until, Watched};
 use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
@@ -156,23 +158,26 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let removed = std::fs::remove_file(&spool);
     removed.map_err(Error::during(format!("cannot remove `{}`", spool.display())))?;
     let mut recording = begun.recording(&recorded, metrics, duration, Some(&ending));
-    let facts = facts::read(&events_file);
+    let facts = event_facts::read(&events_file);
     let events = match (facts, &request.events) {
         (Ok(mut facts), asked) => {
             recording.profile = facts.profile.take();
+            let cpufreq = inventory.cpufreq.as_ref();
+            recording.windows =
+                cpufreq.and_then(|cpufreq| GovernorWindows::of(std::mem::take(&mut facts.windows), cpufreq));
             for disk in &mut recording.disks {
                 disk.accesses = facts.accesses.get(&disk.device).copied();
             }
             asked.as_ref().map(|_| facts)
         }
-        (Err(error), Some(_)) => return Err(error),
+        (Err(error), Some(_)) => return Err(error.into()),
         // What was not asked for costs no recording.
         (Err(error), None) => {
             recording.recorder.absent.push(format!("no profile and no access patterns: {error}"));
             None
         }
     };
-    recording.warnings = events.iter().filter_map(facts::loss).collect();
+    recording.warnings = events.iter().filter_map(event_facts::loss).collect();
     if request.events.is_none() {
         let removed = std::fs::remove_file(&events_file);
         removed.map_err(Error::during(format!("cannot remove `{}`", events_file.display())))?;
@@ -225,6 +230,7 @@ impl Begun<'_> {
             threads: recorded.threads().to_vec(),
             disks: recorded.disks().to_vec(),
             profile: None,
+            windows: None,
             recorder: recorded.report().clone(),
         }
     }

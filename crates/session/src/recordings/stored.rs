@@ -118,6 +118,7 @@ fn measurement(recording: &Recording, metrics: BTreeMap<String, Metric>) -> Meas
         threads: recording.threads.clone(),
         disks: recording.disks.clone(),
         profile: recording.profile.clone(),
+        windows: recording.windows.clone(),
         recorder: Some(recording.recorder.clone()),
         disturbances: Vec::new(),
     }

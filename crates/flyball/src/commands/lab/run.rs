@@ -2,12 +2,12 @@
 //! program in a guest, where it is on an ordinary host.
 
 use super::start;
-use crate::commands::run::conclude;
+use crate::commands::run::{conclude, request};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
+use crate::places;
 use crate::shown::Length;
 use crate::study::{ReadStudy, parse_study_for_lab, read_study_for_lab};
-use crate::{places, typed};
 use anyhow::Result;
 use command_line::{Global, LabRun};
 use domain::plan::Plan;
@@ -16,8 +16,8 @@ use domain::trial::Provenance;
 use notebook::Notebook;
 use results::gate::prepare_for;
 use session::guests::{Guests, LabSpec};
+use session::preflight;
 use session::studies::StudySource;
-use session::{Begin, Request, preflight};
 use terminal::Watching;
 
 /// Runs a study in lab machines.
@@ -30,6 +30,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
         ))
         .into());
     }
+    arguments.events.add_to(&mut study.measure);
     study.lab = start::with_options(study.lab, &arguments.machine)?;
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_the_lab(&plan)?;
@@ -47,17 +48,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     // What cannot be written is told before anything is booted.
     Notebook::create(&notebook)?;
     let interrupt = Interrupt::catch()?;
-    let request = Request {
-        study: &study,
-        text: &source.text,
-        home: source.home(),
-        notebook: &notebook,
-        seed: arguments.seed,
-        begin: if arguments.new { Begin::Anew } else { Begin::Resume },
-        limit: None,
-        command: typed(),
-        interrupt: interrupt.flag(),
-    };
+    let request = request((&study, &source), &notebook, (arguments.seed, arguments.new), &interrupt);
     let mut watching = Watching::default();
     let mut guests = Guests::boot(spec, &study, home, interrupt.flag(), &mut watching)?;
     let measured = session::run(&request, &mut guests, &mut watching)?;

@@ -147,6 +147,7 @@ fn trial(
             disks: vec![],
             recorder: None,
             profile: None,
+            windows: None,
             disturbances: vec![],
         }),
     };

@@ -8,6 +8,7 @@ use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role};
 use domain::trial::{DiskTotals, Disturbance, Measurement, RecorderReport, ThreadTime};
 use domain::units::Unit;
+use domain::windows::{GovernorWindows, Windows};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,6 +32,8 @@ pub(super) struct MeasurementRecord {
     disks: Vec<DiskRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     profile: Option<ProfileRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    windows: Option<WindowsRecord>,
     recorder: Option<RecorderRecord>,
     disturbances: Vec<DisturbanceRecord>,
 }
@@ -131,6 +134,59 @@ struct SamplesRecord {
     samples: u64,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WindowsRecord {
+    threshold: Option<f64>,
+    io_is_busy: bool,
+    cpus: BTreeMap<u16, CpuWindowsRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CpuWindowsRecord {
+    time_ns: u64,
+    busy_ns: u64,
+    counts: Vec<LoadsRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadsRecord {
+    khz: Option<u32>,
+    class: u8,
+    windows: u64,
+}
+
+impl From<&GovernorWindows> for WindowsRecord {
+    fn from(all: &GovernorWindows) -> Self {
+        let loads = |((khz, class), windows): (&(Option<u32>, u8), &u64)| LoadsRecord {
+            khz: *khz,
+            class: *class,
+            windows: *windows,
+        };
+        let of_cpu = |windows: &Windows| CpuWindowsRecord {
+            time_ns: windows.time.get(),
+            busy_ns: windows.busy.get(),
+            counts: windows.counts.iter().map(loads).collect(),
+        };
+        let cpus = all.cpus.iter().map(|(cpu, windows)| (*cpu, of_cpu(windows)));
+        Self { threshold: all.threshold, io_is_busy: all.io_is_busy, cpus: cpus.collect() }
+    }
+}
+
+impl From<WindowsRecord> for GovernorWindows {
+    fn from(record: WindowsRecord) -> Self {
+        let of_cpu = |cpu: CpuWindowsRecord| Windows {
+            time: Nanos::new(cpu.time_ns),
+            busy: Nanos::new(cpu.busy_ns),
+            counts: cpu.counts.into_iter().map(|loads| ((loads.khz, loads.class), loads.windows)).collect(),
+        };
+        let cpus = record.cpus.into_iter().map(|(number, cpu)| (number, of_cpu(cpu)));
+        Self { threshold: record.threshold, io_is_busy: record.io_is_busy, cpus: cpus.collect() }
+    }
+}
+
 impl From<&Profile> for ProfileRecord {
     fn from(profile: &Profile) -> Self {
         let samples = profile.samples.iter().map(|((role, subsystem), samples)| SamplesRecord {
@@ -180,6 +236,7 @@ impl From<&Measurement> for MeasurementRecord {
             threads: m.threads.iter().map(ThreadRecord::from).collect(),
             disks: m.disks.iter().map(DiskRecord::from).collect(),
             profile: m.profile.as_ref().map(ProfileRecord::from),
+            windows: m.windows.as_ref().map(WindowsRecord::from),
             recorder: m.recorder.as_ref().map(RecorderRecord::from),
             disturbances: m.disturbances.iter().map(DisturbanceRecord::from).collect(),
         }
@@ -198,6 +255,7 @@ impl TryFrom<MeasurementRecord> for Measurement {
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
             disks: record.disks.into_iter().map(DiskTotals::from).collect(),
             profile: record.profile.map(Profile::try_from).transpose()?,
+            windows: record.windows.map(GovernorWindows::from),
             recorder: record.recorder.map(RecorderReport::try_from).transpose()?,
             disturbances: record.disturbances.into_iter().map(Disturbance::from).collect(),
         })

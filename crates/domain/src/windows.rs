@@ -1,0 +1,166 @@
+//! How busy CPUs were between two samples of their governor: what ondemand and conservative decide by.
+
+use crate::inventory::Cpufreq;
+use crate::order;
+use crate::time::Nanos;
+use std::collections::BTreeMap;
+
+/// The load at which intel_pstate's own powersave asks for the highest P-state: it asks for 1.25 times the
+/// load times the highest (drivers/cpufreq/intel_pstate.c, `get_target_pstate`).
+const INTEL_POWERSAVE: f64 = 80.0;
+
+/// The windows of a trial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GovernorWindows {
+    /// The load above which the governor goes up, in percent: `up_threshold`, or where intel_pstate asks
+    /// for the highest P-state; `None` where it is not known.
+    pub threshold: Option<f64>,
+    /// Whether the governor counts a CPU that waits for I/O as busy (`io_is_busy`): it then sees more load
+    /// than is counted here.
+    pub io_is_busy: bool,
+    /// By CPU; at most [`GovernorWindows::MAX_CPUS`], the busiest.
+    pub cpus: BTreeMap<u16, Windows>,
+}
+
+/// The windows of one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Windows {
+    /// How long all of them were.
+    pub time: Nanos,
+    /// For how long of that a thread ran.
+    pub busy: Nanos,
+    /// How many there were, by the frequency that the CPU had been told to run at, in kHz (`None` where that
+    /// was not seen), and by load: `n` stands for loads from `n` × [`Windows::STEP`] percent on.
+    pub counts: BTreeMap<(Option<u32>, u8), u64>,
+}
+
+impl GovernorWindows {
+    /// How many CPUs are kept.
+    pub const MAX_CPUS: usize = 16;
+
+    /// The windows of CPUs whose governors are these; `None` where there is none, or where a governor decides
+    /// for several CPUs at once, of which any may have taken the sample.
+    pub fn of(cpus: BTreeMap<u16, Windows>, cpufreq: &Cpufreq) -> Option<Self> {
+        if cpus.is_empty() || !cpufreq.decides_for_each_cpu() {
+            return None;
+        }
+        let mut cpus: Vec<(u16, Windows)> = cpus.into_iter().collect();
+        order::by_key(&mut cpus, |(_, windows)| std::cmp::Reverse(windows.busy));
+        cpus.truncate(Self::MAX_CPUS);
+        let tunable = |name| cpufreq.tunable_of_all(name);
+        let threshold = tunable("up_threshold").and_then(|value| value.parse().ok());
+        Some(Self {
+            threshold: threshold.or_else(|| cpufreq.is_intel_powersave().then_some(INTEL_POWERSAVE)),
+            io_is_busy: tunable("io_is_busy") == Some("1"),
+            cpus: cpus.into_iter().collect(),
+        })
+    }
+
+    /// The CPU that was busiest within its windows.
+    pub fn busiest(&self) -> Option<(u16, &Windows)> {
+        let share = |windows: &Windows| windows.load().unwrap_or(0.0);
+        let cpus = self.cpus.iter().map(|(cpu, windows)| (*cpu, windows));
+        cpus.max_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)))
+    }
+}
+
+impl Windows {
+    /// The width of a class of loads, in percentage points.
+    pub const STEP: u8 = 5;
+
+    /// How many classes there are.
+    pub const CLASSES: usize = (100 / Self::STEP) as usize;
+
+    /// Adds a window of which a thread ran for `busy`.
+    pub fn add(&mut self, khz: Option<u32>, time: Nanos, busy: Nanos) {
+        let step = u64::from(Self::STEP);
+        let percent = busy.get().saturating_mul(100) / time.get().max(1);
+        let class = (percent / step).min(Self::CLASSES as u64 - 1) as u8;
+        self.time = Nanos::new(self.time.get().saturating_add(time.get()));
+        self.busy = Nanos::new(self.busy.get().saturating_add(busy.get()));
+        *self.counts.entry((khz, class)).or_default() += 1;
+    }
+
+    /// Adds all of another.
+    pub fn add_all(&mut self, other: &Self) {
+        self.time = Nanos::new(self.time.get().saturating_add(other.time.get()));
+        self.busy = Nanos::new(self.busy.get().saturating_add(other.busy.get()));
+        for (key, count) in &other.counts {
+            let of = self.counts.entry(*key).or_default();
+            *of = of.saturating_add(*count);
+        }
+    }
+
+    /// The frequencies at which there were any, the lowest first.
+    pub fn frequencies(&self) -> Vec<Option<u32>> {
+        let mut all: Vec<Option<u32>> = self.counts.keys().map(|(khz, _)| *khz).collect();
+        all.dedup();
+        all
+    }
+
+    /// How many there were by class of load, at the frequencies that are wanted.
+    pub fn by_load(&self, is_wanted: impl Fn(Option<u32>) -> bool) -> [u64; Self::CLASSES] {
+        let mut all = [0u64; Self::CLASSES];
+        for ((_, class), count) in self.counts.iter().filter(|((khz, _), _)| is_wanted(*khz)) {
+            if let Some(of) = all.get_mut(usize::from(*class)) {
+                *of = of.saturating_add(*count);
+            }
+        }
+        all
+    }
+
+    /// How many there were.
+    pub fn all(&self) -> u64 {
+        self.counts.values().fold(0, |all, count| all.saturating_add(*count))
+    }
+
+    /// How many had at least this load, in percent; those of the class that it is in, with it.
+    pub fn from(&self, percent: f64) -> u64 {
+        let reaches = |class: u8| f64::from((class + 1) * Self::STEP) > percent;
+        let counts = self.counts.iter().filter(|((_, class), _)| reaches(*class));
+        counts.fold(0, |all, (_, count)| all.saturating_add(*count))
+    }
+
+    /// The share of their time for which a thread ran; `None` where there was none.
+    pub fn load(&self) -> Option<f64> {
+        (self.time > Nanos::ZERO).then(|| self.busy.get() as f64 / self.time.get() as f64)
+    }
+
+    /// How long they were in the mean.
+    pub fn mean_length(&self) -> Option<Nanos> {
+        Some(Nanos::new(self.time.get().checked_div(self.all())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_counted_by_frequency_and_load() {
+        let mut windows = Windows::default();
+        let ms = Nanos::from_millis;
+        windows.add(Some(800_000), ms(10), ms(10));
+        windows.add(Some(800_000), ms(10), ms(4));
+        windows.add(None, ms(10), ms(0));
+        assert_eq!(
+            windows.counts,
+            [((None, 0), 1), ((Some(800_000), 8), 1), ((Some(800_000), 19), 1)].into()
+        );
+        assert_eq!((windows.all(), windows.from(80.0), windows.from(44.0), windows.from(0.0)), (3, 1, 2, 3));
+        assert_eq!((windows.load(), windows.mean_length()), (Some(14.0 / 30.0), Some(ms(10))));
+        assert_eq!(windows.frequencies(), [None, Some(800_000)]);
+        let slow = windows.by_load(|khz| khz.is_some());
+        assert_eq!((slow[0], slow[8], slow[19]), (0, 1, 1));
+        let mut twice = windows.clone();
+        twice.add_all(&windows);
+        assert_eq!((twice.all(), twice.load()), (6, windows.load()));
+    }
+
+    #[test]
+    fn of_no_window_nothing_is_said() {
+        let none = Windows::default();
+        assert_eq!((none.load(), none.mean_length(), none.from(0.0)), (None, None, 0));
+        assert_eq!(GovernorWindows::default().busiest(), None);
+    }
+}

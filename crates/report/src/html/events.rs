@@ -1,0 +1,61 @@
+//! What recorded events say of each cell: what CPU time was spent in, and what governors saw.
+
+use crate::Report;
+use crate::document::{Block, in_html};
+use crate::sections::{SPENT_NOTE, spent_table, windows_table};
+use crate::wording::cell_label;
+use analysis::cell_events;
+use domain::windows::{GovernorWindows, Windows};
+use maud::{Markup, html};
+
+/// Cells whose windows are drawn; the table has all of them.
+const DRAWN_CELLS: usize = 24;
+
+pub(super) fn spent(report: &Report) -> Option<Markup> {
+    let table = spent_table(report)?;
+    Some(html! {
+        p class="note" { (SPENT_NOTE) }
+        (in_html(&Block::Table(table)))
+    })
+}
+
+pub(super) fn windows(report: &Report) -> Option<Markup> {
+    let table = windows_table(report)?;
+    let drawn =
+        report.summary.cells.iter().filter_map(|cell| {
+            Some((cell_label(report, cell), cell_events::windows(report.data, &cell.cell)?))
+        });
+    let drawn: Vec<(String, GovernorWindows)> = drawn.take(DRAWN_CELLS).collect();
+    Some(html! {
+        p class="note" {
+            "How busy a CPU was between two samples of its governor, which goes up where that is above its threshold. Each row is the busiest CPU of a cell, from idle on the left to busy all the time on the right; the line is the threshold."
+        }
+        div class="bars windows" {
+            @for (name, all) in &drawn {
+                @if let Some((_, windows)) = all.busiest() { (row(name, all.threshold, windows)) }
+            }
+        }
+        (in_html(&Block::Table(table)))
+    })
+}
+
+fn row(name: &str, threshold: Option<f64>, windows: &Windows) -> Markup {
+    let loads = windows.by_load(|_| true);
+    let most = loads.iter().copied().max().unwrap_or(0).max(1);
+    html! {
+        div class="bar" {
+            span class="what" { (name) }
+            span class="rail loads" aria-hidden="true" {
+                @for (class, count) in loads.iter().enumerate() {
+                    @let from = class * usize::from(Windows::STEP);
+                    @let title = format!("{from} to {}%: {count} windows", from + usize::from(Windows::STEP));
+                    span style=(format!("height:{:.1}%", *count as f64 / most as f64 * 100.0)) title=(title) {}
+                }
+                @if let Some(threshold) = threshold {
+                    b style=(format!("left:{threshold:.1}%")) title=(format!("goes up above {threshold:.0}%")) {}
+                }
+            }
+            span class="n" { (windows.all()) }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The events that were just recorded.
+
+use crate::Error;
+use domain::event_set::Sets;
+use domain::inventory::Cpufreq;
+use domain::trial::Measurement;
+use domain::windows::GovernorWindows;
+use events::Facts;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+/// The size of reads from the file.
+const READ_BYTES: usize = 1 << 20;
+
+/// The events of a trial: which are recorded, and where.
+#[derive(Clone, Debug)]
+pub struct TrialEvents {
+    /// Which.
+    pub sets: Sets,
+    /// Their file.
+    pub file: PathBuf,
+    /// Whether the file stays, or what follows from it alone.
+    pub is_kept: bool,
+}
+
+impl TrialEvents {
+    /// Adds what the events say to what was measured while they were recorded, and removes their file where
+    /// it does not stay. `cpufreq` is what the frequency policies were meanwhile.
+    pub(crate) fn add_to(&self, measurement: &mut Measurement, cpufreq: Option<&Cpufreq>) {
+        let warnings = &mut measurement.outcome.warnings;
+        match read(&self.file) {
+            Ok(mut facts) => {
+                warnings.extend(loss(&facts));
+                measurement.profile = facts.profile.take();
+                for disk in &mut measurement.disks {
+                    disk.accesses = facts.accesses.get(&disk.device).copied();
+                }
+                measurement.windows = cpufreq.and_then(|cpufreq| GovernorWindows::of(facts.windows, cpufreq));
+            }
+            Err(error) => warnings.push(format!("nothing is known of events: {error}")),
+        }
+        if !self.is_kept {
+            // It goes with the trial's other files where it cannot be removed.
+            let _ = std::fs::remove_file(&self.file);
+        }
+    }
+}
+
+/// Reads the events, names the functions that kworkers executed, and adds the names to the file: by then it
+/// needs no kernel to be read. It is on the disk when this returns.
+///
+/// # Errors
+/// Where the file cannot be read or written.
+pub fn read(path: &Path) -> Result<Facts, Error> {
+    let failed =
+        |source: Box<dyn std::error::Error + Send + Sync>| Error::Events { path: path.to_owned(), source };
+    let mut names = BTreeMap::new();
+    let open = || Ok(BufReader::with_capacity(READ_BYTES, File::open(path)?));
+    let facts = Facts::read_naming(open, |addresses| {
+        names = recorder::functions_at(Path::new("/proc"), addresses);
+        names.clone()
+    });
+    let facts = facts.map_err(|error| failed(error.into()))?;
+    // Behind a frame that is torn nothing can be read.
+    if facts.is_whole {
+        recorder::name_functions(path, &names).map_err(|error| failed(error.into()))?;
+    }
+    File::open(path).and_then(|file| file.sync_all()).map_err(|error| failed(error.into()))?;
+    Ok(facts)
+}
+
+/// What is to be said of a recording that lacks events.
+pub fn loss(facts: &Facts) -> Option<String> {
+    let mut lacks = Vec::new();
+    if facts.announced > 0 {
+        lacks.push(format!(
+            "{} events were lost, for their ring was full: a shorter --interval drains it more often",
+            facts.announced
+        ));
+    }
+    if facts.unannounced() > 0 {
+        lacks.push(format!(
+            "{} events fired of which the kernel wrote no record and announced no loss (`perf record` does not see them either)",
+            facts.unannounced()
+        ));
+    }
+    for (cpu, unseen) in facts.unseen_switches() {
+        lacks.push(format!("at least {unseen} switches of CPU {cpu} were not even counted by the kernel"));
+    }
+    let follows = "what follows a loss is unknown until it is seen again";
+    (!lacks.is_empty()).then(|| format!("{}; {follows}", lacks.join("; ")))
+}
