@@ -12,7 +12,7 @@ use domain::profile::{Profile, Subsystem};
 pub(crate) const SPENT_TITLE: &str = "What CPU time was spent in";
 
 /// Parts that have a column of their own, the busiest.
-const MAX_PARTS: usize = 7;
+const MAX_PARTS: usize = 5;
 
 /// The shares of programs and of the parts of the kernel in each cell's CPU time; `None` where no trial has
 /// call stacks.
