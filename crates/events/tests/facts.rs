@@ -293,6 +293,54 @@ fn a_cpus_frequencies_idle_states_and_interrupts_have_their_times() {
     assert_eq!(cpu.unknown_ns, 100, "no switch says who ran");
 }
 
+/// Two windows of a governor, of 10 and 20 µs; with switches, or without any.
+fn windows_of(has_switches: bool) -> File {
+    let mut file = File::new();
+    let work = |file: &mut File, time, what: &str| {
+        let name = format!("workqueue/workqueue_execute_{what}");
+        file.event(0, time, &name, &[("common_pid", 9), ("function", 0x77)]);
+    };
+    let switch = |file: &mut File, time, from, to| {
+        if has_switches {
+            file.switch(0, time, from, SLEEPS, to);
+        }
+    };
+    file.event(0, 0, "power/cpu_frequency", &[("state", 800_000), ("cpu_id", 0)]);
+    for (begin, busy_until) in [(0, 4), (10, 12), (30, 31)] {
+        switch(&mut file, begin * US, 0, 9);
+        work(&mut file, begin * US, "start");
+        work(&mut file, (begin + 1) * US, "end");
+        switch(&mut file, busy_until * US, 9, 0);
+    }
+    file.symbol(0x77, "dbs_work_handler");
+    file.end(40 * US);
+    file
+}
+
+#[test]
+fn what_a_governor_saw_is_how_busy_the_cpu_was_between_two_of_its_samples() {
+    let file = windows_of(true);
+    let windows = file.facts().windows;
+    assert_eq!(windows.len(), 1);
+    let of = &windows[&0];
+    assert_eq!((of.time, of.busy), (Nanos::new(30 * US), Nanos::new(6 * US)));
+    assert_eq!(of.counts, [((Some(800_000), 2), 1), ((Some(800_000), 8), 1)].into());
+    let mut drawn = Vec::new();
+    let tables = file.tables();
+    intervals(Cursor::new(&file.bytes), &tables, |interval| {
+        if let Did::Window { cpu: 0, function: Some(0x77), busy } = interval.what {
+            drawn.push(((interval.end.get() - interval.begin.get()) / US, busy.get() / US));
+        }
+    })
+    .unwrap();
+    assert_eq!(drawn, [(10, 4), (20, 2)]);
+}
+
+#[test]
+fn without_switches_nobody_knows_how_busy_a_cpu_was() {
+    assert!(windows_of(false).facts().windows.is_empty());
+}
+
 /// The sums of all intervals, as the facts have them.
 fn check_sums(file: &File) {
     let (tables, facts) = (file.tables(), file.facts());

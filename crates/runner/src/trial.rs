@@ -232,6 +232,7 @@ impl<'a, 'm> Host<'a, 'm> {
         }
         let mut done = done?;
         done.trial.environment.insert("tool".into(), version);
+        done.trial.environment.extend(what_is_recorded(events.as_ref()));
         done.trial.environment.extend(server.iter().flat_map(|server| server.about.clone()));
         if let (Some(measurement), Some(server)) =
             (&mut done.trial.measurement, target.as_ref().and_then(Target::server))
@@ -269,6 +270,7 @@ impl<'a, 'm> Host<'a, 'm> {
         };
         let mut done = self.context.trial(&mut bench, cell, key, sink)?;
         done.trial.environment.insert("tool".into(), version);
+        done.trial.environment.extend(what_is_recorded(events));
         done.trial.environment.extend(shown);
         done.commands = commands;
         Ok(done)
@@ -324,6 +326,11 @@ impl<'a, 'm> Host<'a, 'm> {
         self.kept.versions.insert(tool.name(), version.clone());
         Ok(version)
     }
+}
+
+/// Which events are recorded: trials with and without them do not bear the same cost.
+fn what_is_recorded(events: Option<&TrialEvents>) -> Option<(String, String)> {
+    events.map(|events| ("events".to_owned(), events.sets.to_string()))
 }
 
 /// What a cell stands on.

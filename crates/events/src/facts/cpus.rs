@@ -57,6 +57,8 @@ pub struct Cpu {
     softirq: Option<(u32, u64)>,
     /// Whether events were lost since the last switch.
     is_lost: bool,
+    /// Whether any switch was seen: who recorded none knows who runs by other events alone.
+    pub has_switched: bool,
 }
 
 impl Cpu {
@@ -70,6 +72,7 @@ impl Cpu {
             irq: None,
             softirq: None,
             is_lost: false,
+            has_switched: false,
         }
     }
 
@@ -99,6 +102,7 @@ impl Cpu {
     /// Another thread runs from here on.
     pub fn switched_to(&mut self, tid: u32) {
         self.running = Some(tid);
+        self.has_switched = true;
     }
 
     /// Events were lost.

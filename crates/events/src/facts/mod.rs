@@ -258,7 +258,9 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             self.ran(now, cpu, tid, ns, None);
         }
         self.tasks.works(tid, function);
-        let Some((function, of)) = function.zip(self.cpus.get(&cpu)) else { return };
+        // Without switches nobody knows when another thread ran, or none.
+        let of_cpu = self.cpus.get(&cpu).filter(|cpu| cpu.has_switched);
+        let Some((function, of)) = function.zip(of_cpu) else { return };
         let done = Now { at: now, busy: of.spent.busy_ns, unknown: of.spent.unknown_ns };
         if let Some((time, busy)) = self.executions.begins(cpu, function, of.khz(), done) {
             let function = Some(function);
