@@ -34,6 +34,8 @@ struct Begun {
 /// Options of `run` and `lab run` that say what a study runs on, with a value each.
 const KEPT: [&str; 8] =
     ["--on", "--machine", "--work", "--kernel", "--pstates", "--disk", "--vcpus", "--memory"];
+/// Their option with a value behind an equals sign, or with none. What is recorded besides is in the figures.
+const ATTACHED: &str = "--events";
 /// Their other options with a value.
 const DROPPED: [&str; 4] = ["--seed", "--fail-if", "--junit", "--notebook"];
 /// Their options without one; of these the first alone says under what the study is measured.
@@ -43,7 +45,7 @@ const FLAGS: [&str; 5] = ["--under-load", "--new", "--full", "--json", "--dry-ru
 /// leads to no experiment.
 pub fn known_options() -> impl Iterator<Item = (&'static str, bool)> {
     let with_value = KEPT.into_iter().chain(DROPPED).map(|name| (name, true));
-    with_value.chain(FLAGS.map(|name| (name, false)))
+    with_value.chain([(ATTACHED, true)]).chain(FLAGS.map(|name| (name, false)))
 }
 
 impl Begun {
@@ -62,6 +64,7 @@ impl Begun {
                 word.split_once('=').map_or((*word, None), |(name, value)| (name, Some(value)));
             match name {
                 _ if FLAGS.contains(word) => options.extend((*word == FLAGS[0]).then(|| (*word).to_owned())),
+                _ if name == ATTACHED => options.push(quoted(word)),
                 _ if KEPT.contains(&name) => {
                     options.push(name.to_owned());
                     options.push(quoted(value.or_else(|| words.next().copied())?));
@@ -312,6 +315,10 @@ mod tests {
         assert_eq!(
             again("run --seed 3 s.toml --on sim --machine=my.toml --new --under-load", &[]),
             "flyball run new.toml --on sim --machine my.toml --under-load"
+        );
+        assert_eq!(
+            again("run --events=sched,work s.toml --events", &[]),
+            "flyball run new.toml --events=sched,work --events"
         );
         assert_eq!(again("--notebook n --json run s.toml", &[]), "flyball run new.toml");
         assert_eq!(

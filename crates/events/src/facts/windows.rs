@@ -60,14 +60,24 @@ impl Executions {
 }
 
 /// The decisions of intel_pstate (drivers/cpufreq/intel_pstate.c, `get_target_pstate`: `busy_frac` is MPERF
-/// over TSC; what a wait for I/O adds to it is not in it here).
+/// over TSC; what a wait for I/O adds to it is not in it here). The event comes behind that of the frequency
+/// which was decided (`intel_pstate_adjust_pstate`).
 #[derive(Debug, Default)]
 pub struct Decisions {
-    cpus: BTreeMap<u16, (u64, Windows)>,
+    cpus: BTreeMap<u16, Decided>,
+}
+
+#[derive(Debug, Default)]
+struct Decided {
+    at: u64,
+    /// The frequency until the next decision.
+    khz: Option<u32>,
+    windows: Windows,
 }
 
 impl Decisions {
-    /// A decision, with the counters since the one before. Gives the time and the busy time since that.
+    /// A decision for a frequency, with the counters since the one before. Gives the time and the busy time
+    /// since that.
     pub fn decides(
         &mut self,
         cpu: u16,
@@ -76,24 +86,25 @@ impl Decisions {
         mperf: u64,
         tsc: u64,
     ) -> Option<(Nanos, Nanos)> {
-        let Some((last, windows)) = self.cpus.get_mut(&cpu) else {
-            self.cpus.insert(cpu, (now, Windows::default()));
+        let Some(of) = self.cpus.get_mut(&cpu) else {
+            self.cpus.insert(cpu, Decided { at: now, khz, windows: Windows::default() });
             return None;
         };
-        let span = now.saturating_sub(*last);
-        *last = now;
+        let span = now.saturating_sub(of.at);
+        of.at = now;
+        let khz = std::mem::replace(&mut of.khz, khz);
         if span == 0 || tsc == 0 {
             return None;
         }
         let share = mperf.min(tsc) as f64 / tsc as f64;
         let (time, busy) = (Nanos::new(span), Nanos::new((span as f64 * share) as u64));
-        windows.add(khz, time, busy);
+        of.windows.add(khz, time, busy);
         Some((time, busy))
     }
 
     /// By CPU.
     pub fn windows(self) -> BTreeMap<u16, Windows> {
-        let all = self.cpus.into_iter().map(|(cpu, (_, windows))| (cpu, windows));
+        let all = self.cpus.into_iter().map(|(cpu, decided)| (cpu, decided.windows));
         all.filter(|(_, windows)| windows.all() > 0).collect()
     }
 }
@@ -125,8 +136,8 @@ mod tests {
     #[test]
     fn a_decision_of_intel_pstate_goes_by_mperf_over_tsc() {
         let mut all = Decisions::default();
-        assert_eq!(all.decides(3, None, 10 * MS, 1, 2), None);
-        let (time, busy) = all.decides(3, Some(2_000_000), 20 * MS, 300, 1200).unwrap();
+        assert_eq!(all.decides(3, Some(2_000_000), 10 * MS, 1, 2), None);
+        let (time, busy) = all.decides(3, Some(800_000), 20 * MS, 300, 1200).unwrap();
         assert_eq!((time.get(), busy.get()), (10 * MS, 5 * MS / 2));
         assert_eq!(all.decides(3, None, 30 * MS, 1, 0), None, "no ticks");
         assert_eq!(all.windows()[&3].counts, [((Some(2_000_000), 5), 1)].into());
