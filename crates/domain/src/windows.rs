@@ -15,9 +15,9 @@ pub struct GovernorWindows {
     /// The load above which the governor goes up, in percent: `up_threshold`, or where intel_pstate asks
     /// for the highest P-state; `None` where it is not known.
     pub threshold: Option<f64>,
-    /// Whether the governor counts a CPU that waits for I/O as busy (`io_is_busy`): it then sees more load
-    /// than is counted here.
-    pub io_is_busy: bool,
+    /// Whether a CPU that waits for I/O counts as busy for the governor (`io_is_busy`), or raises what it
+    /// goes by (intel_pstate's boost): it then sees more load than is counted here.
+    pub counts_waiting: bool,
     /// By CPU; at most [`GovernorWindows::MAX_CPUS`], the busiest.
     pub cpus: BTreeMap<u16, Windows>,
 }
@@ -30,13 +30,14 @@ pub struct Windows {
     /// For how long of that a thread ran.
     pub busy: Nanos,
     /// How many there were, by the frequency that the CPU had been told to run at, in kHz (`None` where that
-    /// was not seen), and by load: `n` stands for loads from `n` × [`Windows::STEP`] percent on.
+    /// was not seen), and by load in whole percent, rounded down as the kernel does, at most
+    /// [`Windows::FULL`].
     pub counts: BTreeMap<(Option<u32>, u8), u64>,
 }
 
 impl GovernorWindows {
     /// How many CPUs are kept.
-    pub const MAX_CPUS: usize = 16;
+    pub const MAX_CPUS: usize = 8;
 
     /// The windows of CPUs whose governors are these; `None` where there is none, or where a governor decides
     /// for several CPUs at once, of which any may have taken the sample.
@@ -49,11 +50,18 @@ impl GovernorWindows {
         cpus.truncate(Self::MAX_CPUS);
         let tunable = |name| cpufreq.tunable_of_all(name);
         let threshold = tunable("up_threshold").and_then(|value| value.parse().ok());
+        let is_intel = cpufreq.is_intel_powersave();
         Some(Self {
-            threshold: threshold.or_else(|| cpufreq.is_intel_powersave().then_some(INTEL_POWERSAVE)),
-            io_is_busy: tunable("io_is_busy") == Some("1"),
+            threshold: threshold.or_else(|| is_intel.then_some(INTEL_POWERSAVE)),
+            counts_waiting: is_intel || tunable("io_is_busy") == Some("1"),
             cpus: cpus.into_iter().collect(),
         })
+    }
+
+    /// How many of these windows were above the threshold; where waiting counts too, at least. `None` where
+    /// the threshold is not known.
+    pub fn above(&self, windows: &Windows) -> Option<u64> {
+        Some(windows.above(self.threshold?))
     }
 
     /// The CPU that was busiest within its windows.
@@ -65,20 +73,16 @@ impl GovernorWindows {
 }
 
 impl Windows {
-    /// The width of a class of loads, in percentage points.
-    pub const STEP: u8 = 5;
-
-    /// How many classes there are.
-    pub const CLASSES: usize = (100 / Self::STEP) as usize;
+    /// The load of a window that was busy all the time, in percent.
+    pub const FULL: u8 = 100;
 
     /// Adds a window of which a thread ran for `busy`.
     pub fn add(&mut self, khz: Option<u32>, time: Nanos, busy: Nanos) {
-        let step = u64::from(Self::STEP);
         let percent = busy.get().saturating_mul(100) / time.get().max(1);
-        let class = (percent / step).min(Self::CLASSES as u64 - 1) as u8;
+        let load = percent.min(u64::from(Self::FULL)) as u8;
         self.time = Nanos::new(self.time.get().saturating_add(time.get()));
         self.busy = Nanos::new(self.busy.get().saturating_add(busy.get()));
-        *self.counts.entry((khz, class)).or_default() += 1;
+        *self.counts.entry((khz, load)).or_default() += 1;
     }
 
     /// Adds all of another.
@@ -98,13 +102,12 @@ impl Windows {
         all
     }
 
-    /// How many there were by class of load, at the frequencies that are wanted.
-    pub fn by_load(&self, is_wanted: impl Fn(Option<u32>) -> bool) -> [u64; Self::CLASSES] {
-        let mut all = [0u64; Self::CLASSES];
-        for ((_, class), count) in self.counts.iter().filter(|((khz, _), _)| is_wanted(*khz)) {
-            if let Some(of) = all.get_mut(usize::from(*class)) {
-                *of = of.saturating_add(*count);
-            }
+    /// How many there were by load in percent, at the frequencies that are wanted.
+    pub fn by_load(&self, is_wanted: impl Fn(Option<u32>) -> bool) -> BTreeMap<u8, u64> {
+        let mut all: BTreeMap<u8, u64> = BTreeMap::new();
+        for ((_, load), count) in self.counts.iter().filter(|((khz, _), _)| is_wanted(*khz)) {
+            let of = all.entry(*load).or_default();
+            *of = of.saturating_add(*count);
         }
         all
     }
@@ -114,10 +117,9 @@ impl Windows {
         self.counts.values().fold(0, |all, count| all.saturating_add(*count))
     }
 
-    /// How many had at least this load, in percent; those of the class that it is in, with it.
-    pub fn from(&self, percent: f64) -> u64 {
-        let reaches = |class: u8| f64::from((class + 1) * Self::STEP) > percent;
-        let counts = self.counts.iter().filter(|((_, class), _)| reaches(*class));
+    /// How many had a load above this, in percent.
+    pub fn above(&self, percent: f64) -> u64 {
+        let counts = self.counts.iter().filter(|((_, load), _)| f64::from(*load) > percent);
         counts.fold(0, |all, (_, count)| all.saturating_add(*count))
     }
 
@@ -145,13 +147,16 @@ mod tests {
         windows.add(None, ms(10), ms(0));
         assert_eq!(
             windows.counts,
-            [((None, 0), 1), ((Some(800_000), 8), 1), ((Some(800_000), 19), 1)].into()
+            [((None, 0), 1), ((Some(800_000), 40), 1), ((Some(800_000), 100), 1)].into()
         );
-        assert_eq!((windows.all(), windows.from(80.0), windows.from(44.0), windows.from(0.0)), (3, 1, 2, 3));
+        assert_eq!(
+            (windows.all(), windows.above(40.0), windows.above(39.5), windows.above(100.0)),
+            (3, 1, 2, 0)
+        );
         assert_eq!((windows.load(), windows.mean_length()), (Some(14.0 / 30.0), Some(ms(10))));
         assert_eq!(windows.frequencies(), [None, Some(800_000)]);
         let slow = windows.by_load(|khz| khz.is_some());
-        assert_eq!((slow[0], slow[8], slow[19]), (0, 1, 1));
+        assert_eq!(slow, [(40, 1), (100, 1)].into());
         let mut twice = windows.clone();
         twice.add_all(&windows);
         assert_eq!((twice.all(), twice.load()), (6, windows.load()));
@@ -160,7 +165,7 @@ mod tests {
     #[test]
     fn of_no_window_nothing_is_said() {
         let none = Windows::default();
-        assert_eq!((none.load(), none.mean_length(), none.from(0.0)), (None, None, 0));
+        assert_eq!((none.load(), none.mean_length(), none.above(0.0)), (None, None, 0));
         assert_eq!(GovernorWindows::default().busiest(), None);
     }
 }

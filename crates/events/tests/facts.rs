@@ -324,7 +324,7 @@ fn what_a_governor_saw_is_how_busy_the_cpu_was_between_two_of_its_samples() {
     assert_eq!(windows.len(), 1);
     let of = &windows[&0];
     assert_eq!((of.time, of.busy), (Nanos::new(30 * US), Nanos::new(6 * US)));
-    assert_eq!(of.counts, [((Some(800_000), 2), 1), ((Some(800_000), 8), 1)].into());
+    assert_eq!(of.counts, [((Some(800_000), 10), 1), ((Some(800_000), 40), 1)].into());
     let mut drawn = Vec::new();
     let tables = file.tables();
     intervals(Cursor::new(&file.bytes), &tables, |interval| {

@@ -49,7 +49,7 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
         // A study may have changed them since it began.
         (Some(windows), _) => {
             timeline.windows(windows.threshold);
-            if windows.io_is_busy {
+            if windows.counts_waiting {
                 timeline.note(COUNTS_WAITING);
             }
         }
@@ -70,7 +70,7 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
 }
 
 /// What is to be said of windows where a governor saw more than is drawn.
-const COUNTS_WAITING: &str = "the governor counts a CPU that waits for I/O as busy (io_is_busy): the load that it saw is higher than what is drawn";
+const COUNTS_WAITING: &str = "waits for I/O raise the load that the governor goes by (io_is_busy, or the boost of intel_pstate): it saw more than what is drawn";
 
 /// What the machine's governors were when the recording began.
 struct Governors(Cpufreq);

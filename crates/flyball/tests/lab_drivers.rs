@@ -8,16 +8,12 @@
 
 use crate::support;
 use crate::support::Place;
-use crate::support::lab::{kernels, missing, without_plugin};
+use crate::support::lab::{TOO_BUSY, kernels, lateness, missing, pacing, without_plugin};
 use domain::lab::{ENERGY_MODELLED, Pacing};
 use domain::trial::{Trial, Validity};
 use domain::units::Hertz;
 use notebook::Notebook;
 use std::collections::BTreeMap;
-
-/// What a host says that is too slow, or too busy, for the table's pace.
-const TOO_BUSY: [&str; 3] =
-    ["is too fast for this host", "this host is too busy with other things", "the guest said nothing"];
 
 /// By how much of its time a virtual CPU may be late here: the effects that are looked for are larger.
 const MOST_LATE: f64 = 0.1;
@@ -155,14 +151,6 @@ fn run(
         all.insert((*name).to_owned(), (seen, best.clone()));
     }
     Some(all)
-}
-
-fn pacing(trial: &Trial) -> &Pacing {
-    trial.lab.as_ref().unwrap().pacing.as_ref().unwrap()
-}
-
-fn lateness(trial: &Trial) -> f64 {
-    pacing(trial).lateness().unwrap_or(1.0)
 }
 
 /// RAPL counts what the table's watts make of the same time: the trial's own figure is of a little more time.

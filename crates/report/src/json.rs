@@ -212,9 +212,11 @@ struct WindowsView {
     windows: u64,
     mean_seconds: Option<f64>,
     busy: Option<f64>,
-    /// The load above which the governor goes up, as a share, and how many windows reached it.
+    /// The load above which the governor goes up, as a share, and how many windows were above it; where the
+    /// governor counts waiting for I/O too, at least.
     threshold: Option<f64>,
-    reached: Option<u64>,
+    above: Option<u64>,
+    counts_waiting: bool,
 }
 
 #[derive(Serialize)]
@@ -459,7 +461,8 @@ fn windows_view(report: &Report, cell: &CellSummary) -> Option<WindowsView> {
         mean_seconds: windows.mean_length().map(|length| length.secs()),
         busy: windows.load(),
         threshold: all.threshold.map(|percent| percent / 100.0),
-        reached: all.threshold.map(|percent| windows.from(percent)),
+        above: all.above(windows),
+        counts_waiting: all.counts_waiting,
     })
 }
 

@@ -3,7 +3,8 @@
 use crate::Error;
 use domain::event_set::Sets;
 use domain::inventory::Cpufreq;
-use domain::trial::Measurement;
+use domain::profile::Profile;
+use domain::trial::{DiskTotals, Measurement};
 use domain::windows::GovernorWindows;
 use events::Facts;
 use std::collections::BTreeMap;
@@ -33,11 +34,8 @@ impl TrialEvents {
         match read(&self.file) {
             Ok(mut facts) => {
                 warnings.extend(loss(&facts));
-                measurement.profile = facts.profile.take();
-                for disk in &mut measurement.disks {
-                    disk.accesses = facts.accesses.get(&disk.device).copied();
-                }
-                measurement.windows = cpufreq.and_then(|cpufreq| GovernorWindows::of(facts.windows, cpufreq));
+                (measurement.profile, measurement.windows) =
+                    kept(&mut facts, &mut measurement.disks, cpufreq);
             }
             Err(error) => warnings.push(format!("nothing is known of events: {error}")),
         }
@@ -46,6 +44,20 @@ impl TrialEvents {
             let _ = std::fs::remove_file(&self.file);
         }
     }
+}
+
+/// Takes from the facts what is kept with a trial: the profile, and how busy CPUs were between samples of
+/// their governors. Each disk gets how it was used. `cpufreq` is what the frequency policies were meanwhile.
+pub fn kept(
+    facts: &mut Facts,
+    disks: &mut [DiskTotals],
+    cpufreq: Option<&Cpufreq>,
+) -> (Option<Profile>, Option<GovernorWindows>) {
+    for disk in disks {
+        disk.accesses = facts.accesses.get(&disk.device).copied();
+    }
+    let windows = std::mem::take(&mut facts.windows);
+    (facts.profile.take(), cpufreq.and_then(|cpufreq| GovernorWindows::of(windows, cpufreq)))
 }
 
 /// Reads the events, names the functions that kworkers executed, and adds the names to the file: by then it
@@ -76,7 +88,7 @@ pub fn loss(facts: &Facts) -> Option<String> {
     let mut lacks = Vec::new();
     if facts.announced > 0 {
         lacks.push(format!(
-            "{} events were lost, for their ring was full: a shorter --interval drains it more often",
+            "{} events were lost, for their ring was full: a shorter interval drains it more often",
             facts.announced
         ));
     }

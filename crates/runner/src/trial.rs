@@ -328,7 +328,7 @@ impl<'a, 'm> Host<'a, 'm> {
     }
 }
 
-/// Which events are recorded: trials with and without them do not bear the same cost.
+/// Which events are recorded: their cost is in the trial's figures.
 fn what_is_recorded(events: Option<&TrialEvents>) -> Option<(String, String)> {
     events.map(|events| ("events".to_owned(), events.sets.to_string()))
 }

@@ -28,12 +28,13 @@ pub(super) const RULE: Rule = Rule {
 pub(super) fn windows_seen(all: &GovernorWindows, source: &str) -> Option<Evidence> {
     let (cpu, windows) = all.busiest()?;
     let (length, load) = (windows.mean_length()?, windows.load()?);
-    let reached = all.threshold.map_or_else(String::new, |threshold| {
-        format!("; {} of {} reached {threshold:.0}%", windows.from(threshold), windows.all())
+    let least = if all.counts_waiting { "at least " } else { "" };
+    let above = all.threshold.zip(all.above(windows)).map_or_else(String::new, |(threshold, above)| {
+        format!("; {least}{above} of {} above {threshold:.0}%", windows.all())
     });
     let what =
         format!("load of CPU {cpu} between samples of its governor, {length} apart in the mean, by events");
-    Some(evidence(what, format!("{}{reached}", percent(load)), source))
+    Some(evidence(what, format!("{}{above}", percent(load)), source))
 }
 
 const REASON: &str = "A storage workload works in short bursts between waits, often on several CPUs in turn, so that each \

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(begins(0, 7, 40, 14, 5), Some((10, 1)));
         let of: Vec<(u16, Windows)> = all.of(7).collect();
         assert_eq!(of.len(), 1);
-        assert_eq!(of[0].1.counts, [((Some(800), 2), 1), ((Some(800), 16), 1)].into());
+        assert_eq!(of[0].1.counts, [((Some(800), 10), 1), ((Some(800), 80), 1)].into());
     }
 
     #[test]
@@ -140,6 +140,6 @@ mod tests {
         let (time, busy) = all.decides(3, Some(800_000), 20 * MS, 300, 1200).unwrap();
         assert_eq!((time.get(), busy.get()), (10 * MS, 5 * MS / 2));
         assert_eq!(all.decides(3, None, 30 * MS, 1, 0), None, "no ticks");
-        assert_eq!(all.windows()[&3].counts, [((Some(2_000_000), 5), 1)].into());
+        assert_eq!(all.windows()[&3].counts, [((Some(2_000_000), 25), 1)].into());
     }
 }

@@ -1,10 +1,26 @@
 //! Lab machines for tests: what they need, and one at a time.
 
 use super::Place;
+use domain::lab::Pacing;
+use domain::trial::Trial;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+
+/// What a host says that is too slow, or too busy, for the table's pace.
+pub const TOO_BUSY: [&str; 3] =
+    ["is too fast for this host", "this host is too busy with other things", "the guest said nothing"];
+
+/// What the plugin recorded of a trial's virtual CPUs.
+pub fn pacing(trial: &Trial) -> &Pacing {
+    trial.lab.as_ref().unwrap().pacing.as_ref().unwrap()
+}
+
+/// The share of its time that the virtual CPU which kept its pace worst was late by.
+pub fn lateness(trial: &Trial) -> f64 {
+    pacing(trial).lateness().unwrap_or(1.0)
+}
 
 /// The kernels of the tests: the series of Debian 12 and of its backports.
 pub const KERNELS: [&str; 2] = ["6.1", "6.12"];

@@ -307,11 +307,11 @@ pub(crate) mod tests {
     }
 
     fn windows() -> impl Strategy<Value = GovernorWindows> {
-        let counts = btree_map((option::of(any::<u32>()), 0u8..20), any::<u64>(), 0..4);
+        let counts = btree_map((option::of(any::<u32>()), 0..=Windows::FULL), any::<u64>(), 0..4);
         let windows =
             (nanos(), nanos(), counts).prop_map(|(time, busy, counts)| Windows { time, busy, counts });
         (option::of(0.0..100.0), any::<bool>(), btree_map(any::<u16>(), windows, 0..3))
-            .prop_map(|(threshold, io_is_busy, cpus)| GovernorWindows { threshold, io_is_busy, cpus })
+            .prop_map(|(threshold, counts_waiting, cpus)| GovernorWindows { threshold, counts_waiting, cpus })
     }
 
     fn measurement() -> impl Strategy<Value = Measurement> {

@@ -297,7 +297,7 @@ impl TryFrom<RecordingRecord> for Recording {
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
             disks: record.disks.into_iter().map(DiskTotals::from).collect(),
             profile: record.profile.map(Profile::try_from).transpose()?,
-            windows: record.windows.map(GovernorWindows::from),
+            windows: record.windows.map(GovernorWindows::try_from).transpose()?,
             recorder: record.recorder.try_into()?,
         })
     }

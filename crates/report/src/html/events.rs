@@ -2,7 +2,7 @@
 
 use crate::Report;
 use crate::document::{Block, in_html};
-use crate::sections::{SPENT_NOTE, spent_table, windows_table};
+use crate::sections::{SPENT_NOTE, spent_table, windows_note, windows_table};
 use crate::wording::cell_label;
 use analysis::cell_events;
 use domain::windows::{GovernorWindows, Windows};
@@ -10,6 +10,9 @@ use maud::{Markup, html};
 
 /// Cells whose windows are drawn; the table has all of them.
 const DRAWN_CELLS: usize = 24;
+
+/// The width of a bar, in percentage points of load.
+const STEP: u8 = 5;
 
 pub(super) fn spent(report: &Report) -> Option<Markup> {
     let table = spent_table(report)?;
@@ -30,6 +33,7 @@ pub(super) fn windows(report: &Report) -> Option<Markup> {
         p class="note" {
             "How busy a CPU was between two samples of its governor, which goes up where that is above its threshold. Each row is the busiest CPU of a cell, from idle on the left to busy all the time on the right; the line is the threshold."
         }
+        @if let Some(note) = windows_note(report) { p class="note" { (note) } }
         div class="bars windows" {
             @for (name, all) in &drawn {
                 @if let Some((_, windows)) = all.busiest() { (row(name, all.threshold, windows)) }
@@ -40,15 +44,20 @@ pub(super) fn windows(report: &Report) -> Option<Markup> {
 }
 
 fn row(name: &str, threshold: Option<f64>, windows: &Windows) -> Markup {
-    let loads = windows.by_load(|_| true);
-    let most = loads.iter().copied().max().unwrap_or(0).max(1);
+    let mut bars = [0u64; (Windows::FULL / STEP) as usize];
+    for (load, count) in windows.by_load(|_| true) {
+        // A full window stands in the last bar.
+        let bar = usize::from(load / STEP).min(bars.len() - 1);
+        bars[bar] = bars[bar].saturating_add(count);
+    }
+    let most = bars.iter().copied().max().unwrap_or(0).max(1);
     html! {
         div class="bar" {
             span class="what" { (name) }
             span class="rail loads" aria-hidden="true" {
-                @for (class, count) in loads.iter().enumerate() {
-                    @let from = class * usize::from(Windows::STEP);
-                    @let title = format!("{from} to {}%: {count} windows", from + usize::from(Windows::STEP));
+                @for (bar, count) in bars.iter().enumerate() {
+                    @let from = bar * usize::from(STEP);
+                    @let title = format!("{from} to {}%: {count} windows", from + usize::from(STEP));
                     span style=(format!("height:{:.1}%", *count as f64 / most as f64 * 100.0)) title=(title) {}
                 }
                 @if let Some(threshold) = threshold {

@@ -25,7 +25,7 @@ pub use recorded::use_in_words;
 pub(crate) use run::{findings_alone, run};
 pub(crate) use spent::{SPENT_NOTE, SPENT_TITLE, spent_table};
 pub(crate) use trial::trial;
-pub(crate) use windows::{WINDOWS_TITLE, windows_table};
+pub(crate) use windows::{WINDOWS_TITLE, windows_note, windows_table};
 
 use crate::document::{Block, Rich, Table};
 

@@ -86,7 +86,7 @@ fn windows() -> GovernorWindows {
             (0..count).for_each(|_| windows.add(Some(mhz * 1000), of, busy));
         }
     }
-    GovernorWindows { threshold: Some(95.0), io_is_busy: false, cpus: [(0, windows)].into() }
+    GovernorWindows { threshold: Some(95.0), counts_waiting: false, cpus: [(0, windows)].into() }
 }
 
 /// A second of a CPU, most of it encryption on behalf of whoever reads.

@@ -19,7 +19,6 @@ use domain::inventory::Inventory;
 use domain::outcome::Metric;
 use domain::per_work;
 use domain::trial::{PROCESS, Provenance};
-use domain::windows::GovernorWindows;
 use domain::{Nanos, Sink, Timestamp};
 use events::Facts;
 use machine::supervise::Supervisor;
@@ -161,13 +160,8 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let facts = event_facts::read(&events_file);
     let events = match (facts, &request.events) {
         (Ok(mut facts), asked) => {
-            recording.profile = facts.profile.take();
-            let cpufreq = inventory.cpufreq.as_ref();
-            recording.windows =
-                cpufreq.and_then(|cpufreq| GovernorWindows::of(std::mem::take(&mut facts.windows), cpufreq));
-            for disk in &mut recording.disks {
-                disk.accesses = facts.accesses.get(&disk.device).copied();
-            }
+            (recording.profile, recording.windows) =
+                event_facts::kept(&mut facts, &mut recording.disks, inventory.cpufreq.as_ref());
             asked.as_ref().map(|_| facts)
         }
         (Err(error), Some(_)) => return Err(error.into()),

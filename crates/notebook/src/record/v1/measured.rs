@@ -138,7 +138,7 @@ struct SamplesRecord {
 #[serde(deny_unknown_fields)]
 pub(super) struct WindowsRecord {
     threshold: Option<f64>,
-    io_is_busy: bool,
+    counts_waiting: bool,
     cpus: BTreeMap<u16, CpuWindowsRecord>,
 }
 
@@ -147,43 +147,36 @@ pub(super) struct WindowsRecord {
 struct CpuWindowsRecord {
     time_ns: u64,
     busy_ns: u64,
-    counts: Vec<LoadsRecord>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LoadsRecord {
-    khz: Option<u32>,
-    class: u8,
-    windows: u64,
+    /// Frequency in kHz, load in percent, how many.
+    counts: Vec<(Option<u32>, u8, u64)>,
 }
 
 impl From<&GovernorWindows> for WindowsRecord {
     fn from(all: &GovernorWindows) -> Self {
-        let loads = |((khz, class), windows): (&(Option<u32>, u8), &u64)| LoadsRecord {
-            khz: *khz,
-            class: *class,
-            windows: *windows,
-        };
         let of_cpu = |windows: &Windows| CpuWindowsRecord {
             time_ns: windows.time.get(),
             busy_ns: windows.busy.get(),
-            counts: windows.counts.iter().map(loads).collect(),
+            counts: windows.counts.iter().map(|((khz, load), count)| (*khz, *load, *count)).collect(),
         };
         let cpus = all.cpus.iter().map(|(cpu, windows)| (*cpu, of_cpu(windows)));
-        Self { threshold: all.threshold, io_is_busy: all.io_is_busy, cpus: cpus.collect() }
+        Self { threshold: all.threshold, counts_waiting: all.counts_waiting, cpus: cpus.collect() }
     }
 }
 
-impl From<WindowsRecord> for GovernorWindows {
-    fn from(record: WindowsRecord) -> Self {
-        let of_cpu = |cpu: CpuWindowsRecord| Windows {
-            time: Nanos::new(cpu.time_ns),
-            busy: Nanos::new(cpu.busy_ns),
-            counts: cpu.counts.into_iter().map(|loads| ((loads.khz, loads.class), loads.windows)).collect(),
+impl TryFrom<WindowsRecord> for GovernorWindows {
+    type Error = String;
+    fn try_from(record: WindowsRecord) -> Meaning<Self> {
+        let loads = |(khz, load, count)| match load {
+            0..=Windows::FULL => Ok(((khz, load), count)),
+            more => Err(format!("a window has a load of {more}%")),
         };
-        let cpus = record.cpus.into_iter().map(|(number, cpu)| (number, of_cpu(cpu)));
-        Self { threshold: record.threshold, io_is_busy: record.io_is_busy, cpus: cpus.collect() }
+        let of_cpu = |cpu: CpuWindowsRecord| -> Meaning<Windows> {
+            let counts = cpu.counts.into_iter().map(loads).collect::<Meaning<_>>()?;
+            Ok(Windows { time: Nanos::new(cpu.time_ns), busy: Nanos::new(cpu.busy_ns), counts })
+        };
+        let cpus = record.cpus.into_iter().map(|(number, cpu)| Ok((number, of_cpu(cpu)?)));
+        let (threshold, counts_waiting) = (record.threshold, record.counts_waiting);
+        Ok(Self { threshold, counts_waiting, cpus: cpus.collect::<Meaning<_>>()? })
     }
 }
 
@@ -255,7 +248,7 @@ impl TryFrom<MeasurementRecord> for Measurement {
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
             disks: record.disks.into_iter().map(DiskTotals::from).collect(),
             profile: record.profile.map(Profile::try_from).transpose()?,
-            windows: record.windows.map(GovernorWindows::from),
+            windows: record.windows.map(GovernorWindows::try_from).transpose()?,
             recorder: record.recorder.map(RecorderReport::try_from).transpose()?,
             disturbances: record.disturbances.into_iter().map(Disturbance::from).collect(),
         })
