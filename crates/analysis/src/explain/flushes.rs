@@ -27,7 +27,7 @@ pub(super) struct Syncs {
     /// Calls a second, of all jobs.
     rate: f64,
     /// Seconds that one takes, mean.
-    latency: f64,
+    pub(super) latency: f64,
     /// The share of a job's time.
     share: f64,
 }
