@@ -101,8 +101,9 @@ fn typed(place: &Place, command: &str, disk: Option<&Loop>) -> Result<Screen, &'
     Ok(Screen::read(&written.replace(place.folder.path().to_str().unwrap(), "/root")))
 }
 
-/// What a command shows that has the whole terminal: its screen once the rules have been asked.
-fn seen(place: &Place, command: &str) -> Screen {
+/// What a command shows that has the whole terminal: its screen once the rules have been asked. On a host that
+/// is too busy its load may end before.
+fn seen(place: &Place, command: &str) -> Result<Screen, &'static str> {
     let program = Path::new(env!("CARGO_BIN_EXE_flyball")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("sh");
@@ -111,11 +112,17 @@ fn seen(place: &Place, command: &str) -> Screen {
     shell.env("FLYBALL_NOTEBOOK", place.path("notebook")).env("FLYBALL_STATE", place.path("state"));
     shell.env("FLYBALL_RUN", place.folder.path());
     let mut terminal = Terminal::start(&mut shell, 24, u16::try_from(COLUMNS).unwrap());
-    terminal.until("verdict of the rules", |text| text.contains("\nFound") && !text.contains("nothing yet"));
+    let is_judged = |text: &str| text.contains("\nFound") && !text.contains("nothing yet");
+    let (judged, load) = testing::with_load(|| terminal.becomes(is_judged));
+    if !judged {
+        let shown = terminal.text();
+        assert!(load.is_busy(), "{command}: no verdict of the rules, and {load:?}; the screen:\n{shown}");
+        return Err("its load ended before the rules were asked, for this host is too busy");
+    }
     let screen = Screen::read(&terminal.formatted());
     terminal.press("q");
     terminal.ended();
-    screen
+    Ok(screen)
 }
 
 /// A loop device over a file of zeros.
@@ -200,7 +207,7 @@ fn hold(document: &str, place: &Place, disk: Option<&Loop>) {
                 LONG if !is_update && !testing::is_whole() => Err("it takes 90 s"),
                 other if other.contains(DISK) && disk.is_none() => Err("a loop device needs root"),
                 other if other.starts_with(LAB.0) && !has_lab => Err("a lab machine cannot be started here"),
-                other if other.starts_with(WHOLE_TERMINAL) => Ok(seen(place, command)),
+                other if other.starts_with(WHOLE_TERMINAL) => seen(place, command),
                 _ => typed(place, command, disk),
             };
             let screen = match seen {

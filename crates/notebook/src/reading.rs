@@ -46,11 +46,14 @@ impl Notebook {
     pub fn runs(&self) -> Result<(Vec<RunEntry>, Vec<Problem>)> {
         let (runs, mut problems) = self.runs_alone()?;
         let mut index = self.index()?;
-        if index.counts().is_err() {
-            // Somebody damaged it just now.
-            index = Index::in_memory(self)?;
-        }
-        let counts = index.counts()?;
+        let counts = match index.counts() {
+            Ok(counts) => counts,
+            // Somebody damaged or removed it just now.
+            Err(_) => {
+                index = Index::in_memory(self)?;
+                index.counts()?
+            }
+        };
         problems
             .extend(index.problems().iter().filter(|p| !problems.contains(p)).cloned().collect::<Vec<_>>());
         let entry = |run: Run| {

@@ -85,15 +85,19 @@ impl Terminal {
 
     /// The screen once it is as it is wanted.
     pub fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        assert!(self.becomes(is_so), "no {what} within {MOST:?}; the screen:\n{}", self.text());
+        self.text()
+    }
+
+    /// Whether the screen becomes as it is wanted, before the program ends or it takes too long.
+    pub fn becomes(&mut self, is_so: impl Fn(&str) -> bool) -> bool {
         let deadline = Instant::now() + MOST;
         while !is_so(&self.text()) {
             let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(bytes) = self.written.recv_timeout(left) else {
-                panic!("no {what} within {MOST:?}; the screen:\n{}", self.text());
-            };
+            let Ok(bytes) = self.written.recv_timeout(left) else { return false };
             self.emulator.process(&bytes);
         }
-        self.text()
+        true
     }
 
     /// The screen once it has this text.
