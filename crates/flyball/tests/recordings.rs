@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "a test fails by panicking, and says why it skips"
 )]
 
@@ -12,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A job in a session of its own, as fio's are, and one in the foreground.
 const COMMAND: [&str; 3] = ["sh", "-c", "setsid sleep 1234.5 & sleep 1234.5; :"];
@@ -272,6 +274,66 @@ fn events_are_kept_beside_the_trace_and_shown() {
         assert!(text.contains("by events") && text.contains("workload "), "{text}");
         assert!(text.contains("call stacks, one each") && text.contains("user space "), "{text}");
     }
+}
+
+/// The most memory that a process has had, in KiB (proc_pid_status(5)); `None` once it has ended.
+fn peak_kib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok())
+}
+
+#[test]
+fn ten_thousand_threads_and_thousands_of_short_processes_take_bounded_memory() {
+    const THREADS: usize = 10_000;
+    /// Each thread has some hundred bytes in a table or two; the rest is the program and the events' rings.
+    const MOST_KIB: u64 = 64 << 10;
+    let place = Place::new();
+    let done = AtomicBool::new(false);
+    let (recorded, short) = std::thread::scope(|scope| {
+        let crowd: Vec<_> = (0..THREADS)
+            .map_while(|_| {
+                let waits = || {
+                    while !done.load(Ordering::Relaxed) {
+                        std::thread::park();
+                    }
+                };
+                std::thread::Builder::new().stack_size(16 << 10).spawn_scoped(scope, waits).ok()
+            })
+            .collect();
+        let there = crowd.len();
+        let mut recording = place.flyball(&["record", "--events=sched", "--json", "--for", "4s"]);
+        let recording = recording.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = recording.id();
+        let peak = scope.spawn(move || {
+            let mut most = 0;
+            while let Some(peak) = peak_kib(pid) {
+                most = most.max(peak);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            most
+        });
+        // As many short processes as fit into the time; a minute of 30,000 has two thousand in four seconds.
+        let begun = std::time::Instant::now();
+        let mut short = 0_u32;
+        while begun.elapsed() < std::time::Duration::from_secs(4) {
+            assert!(std::process::Command::new("true").status().unwrap().success());
+            short += 1;
+        }
+        let output = recording.wait_with_output().unwrap();
+        done.store(true, Ordering::Relaxed);
+        crowd.iter().for_each(|thread| thread.thread().unpark());
+        ((there, output, peak.join().unwrap()), short)
+    });
+    let (there, output, peak) = recorded;
+    assert!(output.status.success(), "{}", support::stderr(&output));
+    if there < THREADS {
+        eprintln!("skipped: this machine lets a user have {there} threads, and not {THREADS}");
+        return;
+    }
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["samples"].as_u64().unwrap() > 10, "{json:#}");
+    println!("{there} threads, {short} short processes, {peak} KiB, {} missed", json["missed"]);
+    assert!(peak > 0 && peak < MOST_KIB, "{peak} KiB");
 }
 
 #[test]

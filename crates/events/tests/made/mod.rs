@@ -27,10 +27,19 @@ impl File {
 
     /// The same of a trace whose time was zero when the monotonic clock showed this.
     pub fn since(origin: Nanos) -> Self {
+        Self::of(origin, 2)
+    }
+
+    /// The same for so many CPUs.
+    pub fn of_cpus(cpus: u32) -> Self {
+        Self::of(Nanos::ZERO, cpus)
+    }
+
+    fn of(origin: Nanos, cpus: u32) -> Self {
         let head = Head {
             origin,
             start: Timestamp::from_unix_nanos(0),
-            cpus: 2,
+            cpus,
             ring_bytes: 4096,
             kernel: "6.18.44".to_owned(),
         };
