@@ -3,8 +3,13 @@
 use crate::summary::RunData;
 use domain::ids::CellId;
 use domain::profile::Profile;
+use domain::request::{Op, Served};
+use domain::spent::Spent;
+use domain::time::Nanos;
+use domain::trace::Role;
 use domain::trial::Measurement;
 use domain::windows::GovernorWindows;
+use std::collections::BTreeMap;
 
 /// What the CPU time of its trials was spent in; `None` where no call stacks were sampled.
 pub fn profile(data: &RunData, cell: &CellId) -> Option<Profile> {
@@ -25,6 +30,56 @@ pub fn windows(data: &RunData, cell: &CellId) -> Option<GovernorWindows> {
     Some(all)
 }
 
+/// What its threads spent their time on, by role; empty where no switches were recorded.
+pub fn spent(data: &RunData, cell: &CellId) -> BTreeMap<Role, Spent> {
+    let mut all: BTreeMap<Role, Spent> = BTreeMap::new();
+    for (role, spent) in measurements(data, cell).flat_map(|measured| &measured.spent) {
+        all.entry(*role).or_default().add(spent);
+    }
+    all
+}
+
+/// What one block device did of one operation, a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfDevice {
+    /// Its name.
+    pub device: String,
+    /// The operation.
+    pub op: Op,
+    /// Of all trials in which anything was served.
+    pub served: Served,
+    /// How long these trials took.
+    pub time: Nanos,
+}
+
+/// How long took what its block devices were asked for, by device in the order in which trials name them;
+/// empty where no requests were recorded.
+pub fn served(data: &RunData, cell: &CellId) -> Vec<OfDevice> {
+    let mut all: Vec<OfDevice> = Vec::new();
+    for measured in measurements(data, cell) {
+        for (disk, op, served) in measured
+            .disks
+            .iter()
+            .flat_map(|disk| disk.served.iter().map(move |(op, served)| (disk, *op, served)))
+        {
+            let known = all.iter_mut().find(|known| known.device == disk.device && known.op == op);
+            match known {
+                Some(known) => {
+                    known.served.add(served);
+                    known.time = known.time.saturating_add(measured.duration);
+                }
+                None => all.push(OfDevice {
+                    device: disk.device.clone(),
+                    op,
+                    served: *served,
+                    time: measured.duration,
+                }),
+            }
+        }
+    }
+    all
+}
+
 fn measurements<'a>(data: &'a RunData, cell: &'a CellId) -> impl Iterator<Item = &'a Measurement> {
     let own = data.trials.iter().filter(move |trial| trial.key.cell == *cell && trial.validity.is_valid());
     own.filter_map(|trial| trial.measurement.as_ref())
@@ -34,10 +89,23 @@ fn measurements<'a>(data: &'a RunData, cell: &'a CellId) -> impl Iterator<Item =
 mod tests {
     use super::*;
     use crate::testing::{failed, run, study};
-    use domain::Nanos;
     use domain::profile::Subsystem;
-    use domain::trace::Role;
+    use domain::request::Took;
+    use domain::trial::DiskTotals;
     use domain::windows::Windows;
+
+    fn disk(name: &str) -> DiskTotals {
+        DiskTotals {
+            device: name.to_owned(),
+            read_ios: 4,
+            read_sectors: 32,
+            write_ios: 0,
+            write_sectors: 0,
+            busy: Nanos::ZERO,
+            accesses: None,
+            served: BTreeMap::new(),
+        }
+    }
 
     #[test]
     fn a_cells_valid_trials_are_taken_together() {
@@ -53,6 +121,13 @@ mod tests {
                 cpus: [(1, of_cpu)].into(),
                 ..Default::default()
             });
+            measured.duration = Nanos::from_secs(2);
+            measured.spent = [(Role::Workload, Spent { cpu_ns: 3, ..Spent::default() })].into();
+            let took = Took { count: 4, sum: Nanos::new(40), max: Nanos::new(30) };
+            measured.disks = vec![DiskTotals {
+                served: [(Op::Read, Served { count: 4, service: took, ..Served::default() })].into(),
+                ..disk("vda")
+            }];
             measured.profile = Some(Profile {
                 period: Nanos::from_millis(1),
                 samples: [((Role::Workload, Subsystem::User), 5)].into(),
@@ -68,5 +143,9 @@ mod tests {
             (10, 2, Nanos::from_millis(10))
         );
         assert_eq!((windows.threshold, windows.cpus[&1].all()), (Some(95.0), 2));
+        assert_eq!(spent(&data, &cell)[&Role::Workload].cpu_ns, 6);
+        let served = served(&data, &cell);
+        assert_eq!((served.len(), served[0].served.count, served[0].time), (1, 8, Nanos::from_secs(4)));
+        assert_eq!(served[0].served.mean(), Some(Nanos::new(10)));
     }
 }

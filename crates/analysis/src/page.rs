@@ -7,6 +7,7 @@
 //! Cells, rows and questions are those of the study as it is now; trials are found by the names of their
 //! cells. Where a run was measured with another version of the study, what differs is said.
 
+use crate::cell_events;
 use crate::compare::{Blocks, Conditions, Group, Yardstick, compare_family};
 use crate::published::{Agreement, Beside, beside, unmeasured, what};
 use crate::roles::cores_by_role;
@@ -16,11 +17,13 @@ use crate::words::{counted, listed};
 use domain::ids::CellId;
 use domain::page::{Answer, Look, Page, Part, Question, YesIf};
 use domain::plan::Plan;
+use domain::profile::Profile;
 use domain::published::{Selection, Subject, SubjectError, subjects};
 use domain::rng::Seed;
 use domain::study::Study;
 use domain::trace::Role;
 use domain::trial::{Provenance, Validity};
+use domain::windows::GovernorWindows;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A study of the page with its runs: at most one of each provenance.
@@ -117,6 +120,10 @@ pub enum Seen {
     Compared(Box<Comparison>, Says),
     /// How many cores each role kept busy.
     Cpu(Vec<(Role, f64)>),
+    /// What its CPU time was spent in.
+    Spent(Profile),
+    /// How busy CPUs were between two samples of their governor.
+    Windows(GovernorWindows),
     /// Nothing, and why, where trials say it.
     Nothing(Option<String>),
 }
@@ -177,7 +184,7 @@ pub fn metrics_of(page: &Page, own: &str, study: &Study) -> BTreeSet<String> {
     let mine = answers.filter(|answer| answer.study.as_deref().unwrap_or(own) == study.name);
     let asked = mine.filter_map(|answer| match &answer.look {
         Look::Against { metric, .. } => metric.clone(),
-        Look::Cpu => None,
+        Look::Cpu | Look::Spent | Look::Windows => None,
     });
     let rows = study.published.iter().map(|row| row.metric.clone());
     rows.chain(asked).chain([study.measure.metric.clone()]).collect()
@@ -300,7 +307,7 @@ fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
             let metric = metric.clone().unwrap_or_else(|| study.measure.metric.clone());
             (Some(over), Some(metric), Some(*yes_if))
         }
-        Look::Cpu => (None, None, None),
+        Look::Cpu | Look::Spent | Look::Windows => (None, None, None),
     };
     let subjects = subjects(&answer.of, over, &cells)?;
     let line = |subject: &Subject<'_>| Line { what: what(study, *subject), seen: BTreeMap::new() };
@@ -309,7 +316,7 @@ fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
         let run = as_now(run, study);
         let seen = match (&metric, yes_if) {
             (Some(metric), Some(yes_if)) => compared(&run, &subjects, metric, yes_if),
-            _ => subjects.iter().map(|subject| cpu(&run, *subject)).collect(),
+            _ => subjects.iter().map(|subject| looked_at(&run, *subject, &answer.look)).collect(),
         };
         for (line, seen) in lines.iter_mut().zip(seen) {
             line.seen.insert(*provenance, seen);
@@ -318,11 +325,18 @@ fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
     Ok(AnswerFound { claim: answer.claim.clone(), study: study.name.clone(), metric, yes_if, lines })
 }
 
-fn cpu(run: &RunData, subject: Subject<'_>) -> Seen {
-    match cores_by_role(&run.trials, &subject.cell.id) {
-        Some(roles) => Seen::Cpu(roles),
-        None => Seen::Nothing(None),
-    }
+fn looked_at(run: &RunData, subject: Subject<'_>, look: &Look) -> Seen {
+    let cell = &subject.cell.id;
+    let seen = match look {
+        Look::Spent => cell_events::profile(run, cell).map(Seen::Spent),
+        Look::Windows => cell_events::windows(run, cell).map(Seen::Windows),
+        Look::Cpu | Look::Against { .. } => cores_by_role(&run.trials, cell).map(Seen::Cpu),
+    };
+    seen.unwrap_or_else(|| {
+        let was_run = run.trials.iter().any(|trial| trial.key.cell == *cell);
+        let lacks = was_run && matches!(look, Look::Spent | Look::Windows);
+        Seen::Nothing(lacks.then(|| "its trials recorded no such events".to_owned()))
+    })
 }
 
 /// The comparisons of one answer in one run, as one family.
@@ -446,7 +460,7 @@ impl AnswerFound {
                 Some(Seen::Compared(_, Says::Yes)) => tally.yes += 1,
                 Some(Seen::Compared(_, Says::No)) => tally.no += 1,
                 Some(Seen::Compared(_, Says::Undecided)) => tally.undecided += 1,
-                Some(Seen::Cpu(_) | Seen::Nothing(_)) | None => {}
+                Some(Seen::Cpu(_) | Seen::Spent(_) | Seen::Windows(_) | Seen::Nothing(_)) | None => {}
             }
         }
         tally

@@ -8,13 +8,14 @@ use domain::bench::{Sink, SinkError};
 use domain::database::Kind;
 use domain::database::counters::{QUERIES, TRANSACTIONS, WATCHED, WRITE_TRANSACTIONS};
 use domain::outcome::{Better, CPU_BUSY, Metric};
-use domain::per_work::{self, SWITCHES, WAKEUPS};
+use domain::per_work::{self, BUSY_FREQUENCY, SWITCHES, WAKEUPS};
+use domain::phase::{Mark, Phase};
 use domain::shell;
 use domain::time::Nanos;
 use domain::trace::{Role, TraceHead};
 use domain::trial::{Measurement, PROCESS, Trial};
 use domain::units::Unit;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The name of the metric that is the CPU time of what was followed: a command, or a process.
 pub const CPU_TIME: &str = "cpu_time";
@@ -44,9 +45,20 @@ pub fn running_load(trial: &Trial) -> Option<String> {
     Some(format!(" --pid {pid}"))
 }
 
-/// The first row of a trace and its last, as it passes on its way to another sink.
+/// The first row of a trace and its last, as it passes on its way to another sink; and the rows next to
+/// marks.
 pub struct Ends<'a> {
     to: &'a mut dyn Sink,
+    all: Stretch,
+    marks: VecDeque<Mark>,
+    phases: Vec<(Option<Mark>, Stretch)>,
+    /// The last value of each column: sources that are read less often than others have none in most rows.
+    known: Vec<Option<u64>>,
+}
+
+/// Two rows of a trace, and what the meters counted between them.
+#[derive(Default)]
+struct Stretch {
     head: Option<TraceHead>,
     first: Option<Row>,
     last: Option<Row>,
@@ -62,34 +74,118 @@ struct Row {
 impl<'a> Ends<'a> {
     /// In front of a sink.
     pub fn before(to: &'a mut dyn Sink) -> Self {
-        Self { to, head: None, first: None, last: None, meters: Meters::default(), rows: 0 }
+        Self::with_marks(to, Vec::new())
+    }
+
+    /// In front of a sink, where this was marked, in order.
+    pub fn with_marks(to: &'a mut dyn Sink, marks: Vec<Mark>) -> Self {
+        Self { to, all: Stretch::default(), marks: marks.into(), phases: Vec::new(), known: Vec::new() }
     }
 
     /// How many rows have passed.
     pub fn rows(&self) -> u64 {
-        self.rows
+        self.all.rows
     }
 
     /// What the columns mean; `None` before the trace has begun.
     pub fn head(&self) -> Option<&TraceHead> {
-        self.head.as_ref()
+        self.all.head.as_ref()
     }
 
     /// From the first row to the last.
     pub fn span(&self) -> Nanos {
-        let ends = self.first.as_ref().zip(self.last.as_ref());
-        ends.map_or(Nanos::ZERO, |(first, last)| last.time.saturating_sub(first.time))
+        self.all.span()
     }
 
     /// CPU time by role, zeros left out.
     pub fn roles(&self) -> BTreeMap<Role, Nanos> {
-        let grown = |role: Role| self.grown(&format!("role.{role}.ns")).filter(|ns| *ns > 0);
+        let grown = |role: Role| self.all.grown(&format!("role.{role}.ns")).filter(|ns| *ns > 0);
         Role::ALL.into_iter().filter_map(|role| Some((role, Nanos::new(grown(role)?)))).collect()
     }
 
     /// What the machine took, whatever ran on it: energy and watts, context switches and wake-ups, by the
     /// names of [`per_work`]. What has no counter in both rows is left out, as by [`Ends::metrics`].
     pub fn of_machine(&self) -> BTreeMap<String, Metric> {
+        self.all.of_machine()
+    }
+
+    /// How busy the CPUs were, what the disks read and wrote, what the machine took, and what of that a unit
+    /// of the disks' work took. What was not in both rows, or has begun again between them, is left out; so
+    /// is all where there is no time between them.
+    pub fn metrics(&self) -> BTreeMap<String, Metric> {
+        self.all.metrics()
+    }
+
+    /// The same of what was between two marks; none where nothing was marked.
+    pub fn phases(&self) -> Vec<Phase> {
+        let begin = |mark: &Option<Mark>| mark.as_ref().map_or(Nanos::ZERO, |mark| mark.at);
+        let last = self.all.last.as_ref().map_or(Nanos::ZERO, |row| row.time);
+        // A mark behind the last row begins a phase of which nothing is known.
+        let behind = self.marks.iter().map(|mark| (Some(mark.clone()), BTreeMap::new()));
+        let known = self.phases.iter().map(|(mark, stretch)| (mark.clone(), stretch.metrics()));
+        let all: Vec<_> = known.chain(behind).collect();
+        if all.iter().all(|(mark, _)| mark.is_none()) {
+            return Vec::new();
+        }
+        let ends = all.iter().skip(1).map(|(mark, _)| begin(mark)).chain([last]);
+        let phase = |((mark, metrics), end): (&(Option<Mark>, BTreeMap<String, Metric>), Nanos)| {
+            let begin = begin(mark);
+            let name = mark.as_ref().map(|mark| mark.name.clone());
+            Phase { name, begin, end: end.max(begin), metrics: metrics.clone() }
+        };
+        all.iter().zip(ends).map(phase).collect()
+    }
+
+    /// Adds a row to the phase that it is in. The first behind a mark ends a phase and begins the next.
+    fn phase_row(&mut self, time: Nanos, values: &[Option<u64>]) {
+        if self.marks.is_empty() && self.phases.is_empty() {
+            return;
+        }
+        self.known.resize(values.len(), None);
+        self.known.iter_mut().zip(values).for_each(|(known, value)| *known = value.or(*known));
+        if self.phases.is_empty() {
+            self.phases.push((None, self.all.begun_again()));
+        }
+        if let Some((_, current)) = self.phases.last_mut() {
+            current.row(time, &self.known);
+        }
+        while self.marks.front().is_some_and(|mark| mark.at <= time) {
+            let mut next = self.all.begun_again();
+            next.row(time, &self.known);
+            self.phases.push((self.marks.pop_front(), next));
+        }
+    }
+}
+
+impl Stretch {
+    fn begin(head: &TraceHead) -> Self {
+        Self { head: Some(head.clone()), meters: Meters::of(head), ..Self::default() }
+    }
+
+    /// One of the same columns, without a row.
+    fn begun_again(&self) -> Self {
+        self.head.as_ref().map(Self::begin).unwrap_or_default()
+    }
+
+    fn row(&mut self, time: Nanos, values: &[Option<u64>]) {
+        self.meters.row(values);
+        let row = self.last.get_or_insert_with(|| Row { time, values: Vec::new() });
+        row.time = time;
+        row.values.clear();
+        row.values.extend_from_slice(values);
+        if self.first.is_none() {
+            self.first = Some(Row { time, values: values.to_vec() });
+        }
+        self.rows += 1;
+    }
+
+    /// From the first row to the last.
+    fn span(&self) -> Nanos {
+        let ends = self.first.as_ref().zip(self.last.as_ref());
+        ends.map_or(Nanos::ZERO, |(first, last)| last.time.saturating_sub(first.time))
+    }
+
+    fn of_machine(&self) -> BTreeMap<String, Metric> {
         let seconds = self.span().secs();
         if seconds == 0.0 {
             return BTreeMap::new();
@@ -101,8 +197,25 @@ impl<'a> Ends<'a> {
         });
         let counts = [(SWITCHES, self.grown("system.context_switches")), (WAKEUPS, self.wakeups())];
         let rates = counts.into_iter().filter_map(|(name, count)| Some((name, count? as f64 / seconds)));
-        let all = energy.chain(rates);
+        let frequency = self.busy_frequency(seconds).map(|hertz| (BUSY_FREQUENCY, hertz));
+        let all = energy.chain(rates).chain(frequency);
         all.filter_map(|(name, value)| Some((name.to_owned(), per_work::metric(name, value)?))).collect()
+    }
+
+    /// The frequency of the CPUs while they were not idle; `None` where the counters of a CPU were not in
+    /// both rows, or none was ever busy.
+    fn busy_frequency(&self, seconds: f64) -> Option<f64> {
+        let names = self.head.iter().flat_map(|head| &head.series).map(|series| series.name.as_str());
+        let cpus = names.filter_map(|name| name.strip_prefix("freq.cpu")?.strip_suffix(".mperf"));
+        let of_cpu = |cpu: &str| {
+            let grown = |what: &str| Some(self.grown(&format!("freq.cpu{cpu}.{what}"))? as f64);
+            let (aperf, mperf, tsc) = (grown("aperf")?, grown("mperf")?, grown("tsc")?);
+            // APERF over MPERF times the TSC's rate is the frequency; MPERF is how long it was busy.
+            Some((aperf * tsc / seconds, mperf))
+        };
+        let all: Vec<(f64, f64)> = cpus.map(of_cpu).collect::<Option<_>>()?;
+        let (weighed, busy) = all.iter().fold((0.0, 0.0), |sum, cpu| (sum.0 + cpu.0, sum.1 + cpu.1));
+        (busy > 0.0).then(|| weighed / busy)
     }
 
     /// How often CPUs left an idle state; `None` where one of the counters was not in both rows.
@@ -114,10 +227,7 @@ impl<'a> Ends<'a> {
         entries.map(|name| self.grown(name)).sum()
     }
 
-    /// How busy the CPUs were, what the disks read and wrote, what the machine took, and what of that a unit
-    /// of the disks' work took. What was not in both rows, or has begun again between them, is left out; so
-    /// is all where there is no time between them.
-    pub fn metrics(&self) -> BTreeMap<String, Metric> {
+    fn metrics(&self) -> BTreeMap<String, Metric> {
         let seconds = self.span().secs();
         if seconds == 0.0 {
             return BTreeMap::new();
@@ -170,22 +280,14 @@ impl<'a> Ends<'a> {
 impl Sink for Ends<'_> {
     fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
         self.to.begin(head)?;
-        self.head = Some(head.clone());
-        self.meters = Meters::of(head);
+        self.all = Stretch::begin(head);
         Ok(())
     }
 
     fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
         self.to.row(time, values)?;
-        self.meters.row(values);
-        let row = self.last.get_or_insert_with(|| Row { time, values: Vec::new() });
-        row.time = time;
-        row.values.clear();
-        row.values.extend_from_slice(values);
-        if self.first.is_none() {
-            self.first = Some(Row { time, values: values.to_vec() });
-        }
-        self.rows += 1;
+        self.all.row(time, values);
+        self.phase_row(time, values);
         Ok(())
     }
 }
@@ -323,6 +425,61 @@ mod tests {
         assert_eq!(value(&ends(&columns, 1), CPU_BUSY), Some(0.25));
         columns[0].2 = None;
         assert_eq!(value(&ends(&columns, 1), CPU_BUSY), None);
+    }
+
+    #[test]
+    fn a_phase_is_from_the_row_at_its_mark_to_that_at_the_next() {
+        let series = |name: &str| Series {
+            name: name.to_owned(),
+            unit: SeriesUnit::Count,
+            kind: SeriesKind::Counter { wraps_at: None },
+        };
+        let head = TraceHead {
+            series: vec![series("disk.sda.write_sectors"), series("rapl.package-0.uj")],
+            interval: Nanos::from_secs(1),
+            start: Timestamp::from_unix_nanos(0),
+            frequency: FrequencySource::None,
+        };
+        let mark = |millis, name: &str| Mark { at: Nanos::from_millis(millis), name: name.to_owned() };
+        let marks = [mark(1500, "load"), mark(1600, "more"), mark(4000, "none"), mark(9000, "late")];
+        let mut ends = Ends::with_marks(Box::leak(Box::new(DiscardTrace)), marks.to_vec());
+        ends.begin(&head).unwrap();
+        // The counter of energy is read at every other sample.
+        for (second, sectors) in [0, 10, 30, 50, 150, 150].into_iter().enumerate() {
+            let joules = second.is_multiple_of(2).then_some(second as u64 * 1_000_000);
+            ends.row(Nanos::from_secs(second as u64), &[Some(sectors), joules]).unwrap();
+        }
+        let written = |phase: &Phase| Some(phase.metrics.get("write_throughput")?.value / 512.0);
+        let phases = ends.phases();
+        let names: Vec<_> = phases.iter().map(|phase| phase.name.as_deref()).collect();
+        assert_eq!(names, [None, Some("load"), Some("more"), Some("none"), Some("late")]);
+        // Two marks between two rows leave no time between them.
+        let rates: Vec<_> = phases.iter().map(written).collect();
+        assert_eq!(rates, [Some(15.0), None, Some(60.0), Some(0.0), None]);
+        assert_eq!(phases[2].metrics["energy"].value, 2.0);
+        assert_eq!(phases[2].duration(), Nanos::from_millis(2400));
+        assert_eq!((phases[3].end, phases[4].duration()), (Nanos::from_secs(9), Nanos::ZERO));
+        let without = self::ends(&[("disk.sda.write_sectors", Some(0), Some(1))], 1);
+        assert!(without.phases().is_empty());
+    }
+
+    #[test]
+    fn cpus_ran_as_fast_as_their_counters_say_while_they_were_busy() {
+        let of = |name: &'static str, grown: u64| (name, Some(7), Some(7 + grown));
+        let ghz = 1_000_000_000;
+        // One CPU at 3 GHz for a quarter of the time, one at 1 GHz for half of it; the TSC has 2 GHz.
+        let mut columns = vec![
+            of("freq.cpu0.aperf", 3 * ghz / 4),
+            of("freq.cpu0.mperf", 2 * ghz / 4),
+            of("freq.cpu0.tsc", 2 * ghz),
+            of("freq.cpu1.aperf", ghz / 2),
+            of("freq.cpu1.mperf", ghz),
+            of("freq.cpu1.tsc", 2 * ghz),
+        ];
+        let found = value(&ends(&columns, 1), BUSY_FREQUENCY).unwrap();
+        assert!((found - 5.0 / 3.0 * ghz as f64).abs() < 1.0, "{found}");
+        columns[1].2 = None;
+        assert_eq!(value(&ends(&columns, 1), BUSY_FREQUENCY), None);
     }
 
     #[test]

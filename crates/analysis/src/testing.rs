@@ -73,6 +73,8 @@ pub fn valid(key: TrialKey, metrics: &[(&str, f64)]) -> Trial {
         recorder: None,
         profile: None,
         windows: None,
+        phases: vec![],
+        spent: Default::default(),
         disturbances: vec![],
     };
     Trial {

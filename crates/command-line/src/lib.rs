@@ -18,6 +18,7 @@ mod import;
 mod inspect;
 mod lab;
 mod list;
+mod mark;
 mod new;
 mod record;
 mod replay;
@@ -44,6 +45,7 @@ pub use import::Import;
 pub use inspect::Inspect;
 pub use lab::{Lab, LabExec, LabKernels, LabMachine, LabRun, LabShell};
 pub use list::{Filter, List};
+pub use mark::Mark;
 pub use new::New;
 pub use record::{Events, Record, Server};
 pub use replay::Replay;
@@ -128,6 +130,12 @@ pub enum Command {
     New(New),
     /// Record this machine, a running process or a command; the recording is a run like others
     Record(Record),
+    /// Mark what begins now in a recording that goes on
+    ///
+    /// Within a command that is recorded, it marks that recording; elsewhere, those that go on into the
+    /// notebook. What the machine did from mark to mark is shown with the recording. A command can also write a
+    /// line to the pipe that FLYBALL_MARKS names, or to the descriptor whose number is in FLYBALL_MARK_FD.
+    Mark(Mark),
     /// See this machine, a running process or a command at work in the terminal; or play a trial again
     Watch(Watch),
     /// Run studies in a virtual machine: a real kernel, virtual P-states, modelled disks

@@ -77,6 +77,16 @@ pub enum Look {
     },
     /// Whose CPU time it took.
     Cpu,
+    /// What its CPU time was spent in, by sampled call stacks.
+    Spent,
+    /// How busy its busiest CPU was between two samples of its governor.
+    Windows,
+}
+
+impl Look {
+    /// By these names a study file has those that are no comparison.
+    pub const NAMED: [(&'static str, Self); 3] =
+        [("cpu", Self::Cpu), ("spent", Self::Spent), ("windows", Self::Windows)];
 }
 
 /// What has to come out of a comparison for a claim to be true.

@@ -1,4 +1,5 @@
-//! Energy, context switches and wake-ups: of a whole trial, and for each gigabyte, I/O or transaction of it.
+//! What a machine took: energy, context switches, wake-ups, of a whole trial and for each gigabyte, I/O or
+//! transaction of it; and how fast its CPUs ran.
 //!
 //! What a unit of work took is a rate of the machine over a rate of the work: watts over bytes a second are
 //! joules a byte. The machine's rate is the mean over the whole trial. The rate of the work is the tool's,
@@ -26,8 +27,13 @@ pub const SWITCHES: &str = "switches";
 /// How often CPUs left an idle state, all CPUs together, a second (cpuidle's `usage`).
 pub const WAKEUPS: &str = "wakeups";
 
+/// The frequency of the CPUs while they were not idle, mean: APERF over MPERF times the rate of the
+/// TSC, each CPU by its MPERF (Intel SDM volume 3, 15.2; AMD APM volume 2, 17.3).
+pub const BUSY_FREQUENCY: &str = "busy_frequency";
+
 /// All of them: name, unit, which way is good. "GB" is 10^9 bytes.
-pub const METRICS: [(&str, Unit, Better); 15] = [
+pub const METRICS: [(&str, Unit, Better); 16] = [
+    (BUSY_FREQUENCY, Unit::Hertz, Better::Higher),
     (ENERGY, Unit::Joules, Better::Lower),
     (ENERGY_CORE, Unit::Joules, Better::Lower),
     (ENERGY_DRAM, Unit::Joules, Better::Lower),

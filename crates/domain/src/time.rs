@@ -41,6 +41,11 @@ impl Nanos {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// The sum, or the longest span that there is.
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     /// Reads `10ms`, `2s`, `1m`, `500us`, `100ns`, `1.5 s`, `1h`.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();

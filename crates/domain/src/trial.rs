@@ -4,8 +4,11 @@ use crate::access::AccessPattern;
 use crate::ids::{RunId, TrialKey};
 use crate::lab::LabAccount;
 use crate::outcome::Outcome;
+use crate::phase::Phase;
 use crate::profile::Profile;
+use crate::request::{Op, Served};
 use crate::setting::SettingRecord;
+use crate::spent::Spent;
 use crate::time::{Nanos, Timestamp};
 use crate::trace::{FrequencySource, Role};
 use crate::windows::GovernorWindows;
@@ -133,6 +136,8 @@ pub struct DiskTotals {
     pub busy: Nanos,
     /// How it was used during a part of the trial; `None` where that was not recorded.
     pub accesses: Option<AccessPattern>,
+    /// How long what it was asked for took; empty where that was not recorded.
+    pub served: BTreeMap<Op, Served>,
 }
 
 /// What the recorder did, and what it cost.
@@ -172,6 +177,10 @@ pub struct Measurement {
     /// How busy CPUs were between two samples of their governor, where events were recorded and each CPU has
     /// a governor of its own that decides by that.
     pub windows: Option<GovernorWindows>,
+    /// What threads spent their time on, by role; empty where no switches were recorded.
+    pub spent: BTreeMap<Role, Spent>,
+    /// What was done from one mark to the next, in order; empty where nobody marked anything.
+    pub phases: Vec<Phase>,
     /// The recorder's own account; `None` where nothing was recorded.
     pub recorder: Option<RecorderReport>,
     /// What went on besides.

@@ -172,6 +172,8 @@ pub enum Unit {
     Joules,
     /// Watts.
     Watts,
+    /// Cycles a second; shown as GHz, MHz or kHz.
+    Hertz,
     /// A share of 1; shown in percent.
     Share,
     /// A plain count.
@@ -190,6 +192,7 @@ impl Unit {
             Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
             Unit::Joules => &[(1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")],
             Unit::Watts => &[(1.0, "W"), (1e-3, "mW")],
+            Unit::Hertz => &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
             Unit::Share | Unit::Count | Unit::Other(_) => &[],
         }
     }
@@ -244,6 +247,7 @@ impl Unit {
             Unit::Seconds => "20 ms".to_owned(),
             Unit::Joules => "12 J".to_owned(),
             Unit::Watts => "5 W".to_owned(),
+            Unit::Hertz => "2.4 GHz".to_owned(),
             Unit::Share => "33%".to_owned(),
             Unit::Count => "12".to_owned(),
             Unit::Other(name) => format!("12 {name}"),
@@ -330,6 +334,7 @@ mod tests {
             (Unit::Seconds, 1.5e-5),
             (Unit::Joules, 12.0),
             (Unit::Watts, 0.5),
+            (Unit::Hertz, 3.8e9),
             (Unit::Share, 0.33),
             (Unit::Count, 7.0),
             (Unit::Other("frames".into()), 24.0),

@@ -1,6 +1,7 @@
 //! Typed events.
 
 use domain::Nanos;
+use domain::request::Op;
 use std::borrow::Cow;
 
 /// One event.
@@ -69,50 +70,19 @@ pub enum Left {
     Unknown,
 }
 
-/// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Op {
-    /// It reads.
-    Read,
-    /// It writes.
-    Write,
-    /// It discards, or erases.
-    Discard,
-    /// It empties the device's cache.
-    Flush,
-    /// Anything else.
-    Other,
-}
-
-impl Op {
-    /// All of them.
-    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Discard, Op::Flush, Op::Other];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::Discard => "discard",
-            Op::Flush => "flush",
-            Op::Other => "other",
-        }
-    }
-
-    /// By `rwbs` (kernel `kernel/trace/blktrace.c`, `blk_fill_rwbs`): an `F` in front of another letter asks
-    /// for a flush before it.
-    pub fn of_rwbs(rwbs: &[u8]) -> Self {
-        let rest = match rwbs {
-            [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N')) => rest,
-            all => all,
-        };
-        match rest.first() {
-            Some(b'R') => Op::Read,
-            Some(b'W') => Op::Write,
-            Some(b'D') => Op::Discard,
-            Some(b'F') => Op::Flush,
-            _ => Op::Other,
-        }
+/// What a request does, by `rwbs` (kernel `kernel/trace/blktrace.c`, `blk_fill_rwbs`): an `F` in front of another letter asks
+/// for a flush before it.
+pub fn op_of_rwbs(rwbs: &[u8]) -> Op {
+    let rest = match rwbs {
+        [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N')) => rest,
+        all => all,
+    };
+    match rest.first() {
+        Some(b'R') => Op::Read,
+        Some(b'W') => Op::Write,
+        Some(b'D') => Op::Discard,
+        Some(b'F') => Op::Flush,
+        _ => Op::Other,
     }
 }
 
@@ -315,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_a_request_does_is_read_behind_the_flush_in_front_of_it() {
-        let of = |text: &str| Op::of_rwbs(text.as_bytes());
+        let of = |text: &str| op_of_rwbs(text.as_bytes());
         assert_eq!([of("R"), of("RA"), of("WS"), of("WFS"), of("FWS")], {
             [Op::Read, Op::Read, Op::Write, Op::Write, Op::Write]
         });

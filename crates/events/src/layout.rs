@@ -1,8 +1,9 @@
 //! From a raw record to a typed event, by the format that was recorded with it.
 
-use crate::event::{Comm, Context, Event, Left, Op, Purpose, Span, What};
+use crate::event::{Comm, Context, Event, Left, Purpose, Span, What, op_of_rwbs};
 use crate::file::{Tables, Tracepoint};
 use domain::Nanos;
+use domain::request::Op;
 
 /// Where a number lies in a record.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +68,7 @@ impl Text {
     }
 
     fn op(self, raw: &[u8]) -> Option<Op> {
-        Some(Op::of_rwbs(self.bytes(raw)?))
+        Some(op_of_rwbs(self.bytes(raw)?))
     }
 
     fn comm(self, raw: &[u8]) -> Option<Comm> {

@@ -25,7 +25,8 @@ mod requests;
 mod subsystem;
 
 pub use decode::{Losses, decode};
-pub use event::{Comm, Context, Event, Left, Op, Span, What};
+pub use domain::request::Op;
+pub use event::{Comm, Context, Event, Left, Span, What};
 pub use facts::Facts;
 pub use file::{Device, HEADER, Head, Kind, Known, LONGEST_FRAME, MAGIC, Tables, Tracepoint, header};
 pub use owner::Owner;

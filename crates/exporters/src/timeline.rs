@@ -44,7 +44,11 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
         (Some(tables), Some(events)) => drop(timeline.events(events, tables).map_err(damaged)?),
         _ => timeline.note("no events were recorded: `flyball record --events` does"),
     }
-    let windows = trace.trial()?.measurement.and_then(|measurement| measurement.windows);
+    let measured = trace.trial()?.measurement;
+    for phase in measured.iter().flat_map(|measured| &measured.phases) {
+        timeline.phase(phase.shown_name(), phase.begin, phase.end);
+    }
+    let windows = measured.and_then(|measured| measured.windows);
     match (windows, Governors::of(trace)?) {
         // A study may have changed them since it began.
         (Some(windows), _) => {

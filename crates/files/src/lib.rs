@@ -5,6 +5,7 @@
 //!
 //! | module | for |
 //! |---|---|
+//! | [`fifo`] | named pipes of Flyball's own, into which others write a line |
 //! | [`regular`] | files that somebody names: opened only where they are regular, so that no read waits for ever |
 //! | [`own`] | files that Flyball keeps: never through a link, never somebody else's |
 //! | [`trust`] | folders: who else may change what a path means |
@@ -15,6 +16,7 @@
 
 pub mod durable;
 mod error;
+pub mod fifo;
 pub mod lock;
 pub mod output;
 pub mod own;

@@ -114,6 +114,25 @@ impl Drop for StagingDir {
     }
 }
 
+/// The folders in `staging` whose names begin with `what` and that were not published: of living writers, and
+/// of dead ones until they are swept.
+pub fn begun(staging: &Path, what: &str) -> Vec<PathBuf> {
+    let is_one = |folder: &PathBuf| {
+        let stem = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(PART));
+        stem.is_some_and(|stem| stem.strip_prefix(what).is_some_and(|rest| rest.starts_with('-')))
+    };
+    folders_in(staging).into_iter().filter(is_one).collect()
+}
+
+/// The folders in a folder, by name; none where it cannot be listed.
+pub fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(std::result::Result::ok);
+    let mut folders: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| is_folder(path)).collect();
+    folders.sort_unstable();
+    folders
+}
+
 /// Removes what the dead left behind in `staging`.
 ///
 /// # Errors

@@ -72,6 +72,11 @@ fn trusted(folder: PathBuf) -> Result<PathBuf> {
     if is_root() { Ok(files::trust::check(&folder)?) } else { Ok(folder) }
 }
 
+/// The pipe into which a command marks that is recorded: `FLYBALL_MARKS`.
+pub fn marks() -> Option<PathBuf> {
+    variable(runner::marks::PATH_VARIABLE)
+}
+
 /// The QEMU of the lab, where it is not the one in the usual folders: `FLYBALL_QEMU`.
 pub fn qemu() -> Option<PathBuf> {
     variable("FLYBALL_QEMU")

@@ -39,6 +39,7 @@ mod lab_tuning;
 mod lasting;
 mod life_of_a_run;
 mod listing;
+mod marks;
 mod new_study;
 mod newcomer;
 mod page_in_a_browser;

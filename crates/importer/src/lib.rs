@@ -197,6 +197,8 @@ impl Import {
                 recorder: None,
                 profile: None,
                 windows: None,
+                phases: Vec::new(),
+                spent: Default::default(),
                 disturbances: Vec::new(),
             }),
             lab: None,

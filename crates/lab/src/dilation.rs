@@ -186,6 +186,18 @@ fn shrink_measurement(measurement: &mut Measurement, d: f64) {
     measurement.roles.values_mut().for_each(shorten);
     measurement.threads.iter_mut().for_each(|thread| shorten(&mut thread.cpu));
     measurement.disks.iter_mut().for_each(|disk| shorten(&mut disk.busy));
+    for took in measurement.disks.iter_mut().flat_map(|disk| disk.served.values_mut()) {
+        for part in [&mut took.queue, &mut took.service, &mut took.whole] {
+            shorten(&mut part.sum);
+            shorten(&mut part.max);
+        }
+    }
+    for spent in measurement.spent.values_mut() {
+        let waits = spent.wait_ns.iter_mut();
+        for ns in [&mut spent.cpu_ns, &mut spent.ready_ns].into_iter().chain(waits) {
+            *ns = longer(Nanos::new(*ns), 1.0 / d).get();
+        }
+    }
     if let Some(profile) = &mut measurement.profile {
         shorten(&mut profile.period);
     }
@@ -204,7 +216,7 @@ fn per_unit(unit: &Unit, d: f64) -> f64 {
     match unit {
         Unit::BytesPerSecond | Unit::PerSecond => d,
         Unit::Seconds | Unit::Joules => 1.0 / d,
-        Unit::Watts | Unit::Share | Unit::Count => 1.0,
+        Unit::Watts | Unit::Hertz | Unit::Share | Unit::Count => 1.0,
         Unit::Other(name) if name.ends_with("/s") => d,
         Unit::Other(name) if ["ns", "us", "µs", "ms", "s", "min", "h"].contains(&name.as_str()) => 1.0 / d,
         Unit::Other(_) => 1.0,
@@ -343,6 +355,7 @@ mod tests {
             (Unit::Share, 1.0),
             (Unit::Count, 1.0),
             (Unit::Watts, 1.0),
+            (Unit::Hertz, 1.0),
             // The same watts for longer.
             (Unit::Joules, s),
             (Unit::Other("ms".into()), s),
@@ -383,6 +396,7 @@ mod tests {
                     write_sectors: 0,
                     busy: of(4_000_000),
                     accesses: None,
+                    served: Default::default(),
                 }],
                 recorder: Some(RecorderReport {
                     samples: 500,
@@ -394,6 +408,8 @@ mod tests {
                 }),
                 profile: None,
                 windows: None,
+                phases: vec![],
+                spent: Default::default(),
                 disturbances: vec![],
             }),
             lab: None,

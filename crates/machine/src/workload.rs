@@ -9,9 +9,11 @@
 use crate::lock::process;
 use crate::settings::numbered;
 use crate::{LocalMachine, Machine};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -162,6 +164,18 @@ pub fn dies_with_us(command: &mut Command, signal: Signal) {
     };
     // SAFETY: between fork and exec only system calls are made, which are safe in any program.
     unsafe { command.pre_exec(ask_for_the_signal) };
+}
+
+/// Leaves a descriptor of ours open in what a command executes, under the same number.
+pub fn inherits(command: &mut Command, descriptor: &OwnedFd) {
+    let number = descriptor.as_raw_fd();
+    let keep_open = move || {
+        // SAFETY: the child's copy is open: the caller's was when the child was forked.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        Ok(fcntl_setfd(descriptor, FdFlags::empty())?)
+    };
+    // SAFETY: between fork and exec only a system call is made, which is safe in any program.
+    unsafe { command.pre_exec(keep_open) };
 }
 
 /// Ends what is left of the workloads of every Flyball that is dead, and whose supervisor died with it.

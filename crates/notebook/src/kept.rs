@@ -29,6 +29,10 @@ pub struct Keep {
     pub metrics: BTreeSet<String>,
     /// CPU time by role.
     pub roles: bool,
+    /// What CPU time was spent in.
+    pub profile: bool,
+    /// How busy CPUs were between two samples of their governor.
+    pub windows: bool,
 }
 
 impl Kept {
@@ -73,6 +77,8 @@ mod tests {
             recorder: None,
             profile: None,
             windows: None,
+            phases: Vec::new(),
+            spent: Default::default(),
             disturbances: vec![],
         };
         Trial {
@@ -118,7 +124,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.lab.json");
         let kept = kept();
-        let keep = Keep { metrics: ["read".to_owned()].into(), roles: true };
+        let keep = Keep { metrics: ["read".to_owned()].into(), roles: true, profile: true, windows: true };
         kept.write(&path, &keep).unwrap();
         let back = Kept::read(&path).unwrap();
         assert_eq!((&back.run, &back.machine), (&kept.run, &kept.machine));

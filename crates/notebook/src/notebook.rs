@@ -165,6 +165,12 @@ impl Notebook {
         WholeRun::begin(self.clone(), key.clone())
     }
 
+    /// The folders of what recordings keep besides their traces that are being written into this notebook, or
+    /// were when their writers died.
+    pub fn recordings_underway(&self) -> Vec<PathBuf> {
+        WholeRun::underway(self)
+    }
+
     pub(crate) fn staging(&self) -> PathBuf {
         self.root.join("staging")
     }

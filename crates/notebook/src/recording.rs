@@ -8,7 +8,9 @@ use crate::run_folder::EVENTS;
 use crate::trace::{TraceReader, TraceSink};
 use domain::order;
 use domain::outcome::Metric;
+use domain::phase::Phase;
 use domain::profile::Profile;
+use domain::spent::Spent;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
 use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
@@ -51,6 +53,10 @@ pub struct Recording {
     /// How busy CPUs were between two samples of their governor, where events were recorded and each CPU has
     /// a governor of its own that decides by that.
     pub windows: Option<GovernorWindows>,
+    /// What threads spent their time on, by role; empty where no switches were recorded.
+    pub spent: BTreeMap<Role, Spent>,
+    /// What was done from one mark to the next; empty where nobody marked anything.
+    pub phases: Vec<Phase>,
     /// The recorder's own account.
     pub recorder: RecorderReport,
 }
@@ -131,6 +137,13 @@ impl RecordingFolder {
         durable::make_folder(&staged.folder().join("raw"))?;
         let sink = TraceSink::new(staged.folder().join("trace.parquet"));
         Ok(Self { staged, sink, target, own_staging: None })
+    }
+
+    /// That of [`RecordingFolder::raw_dir`] of each recording that is being written to `folder`, or was when
+    /// its writer died.
+    pub fn underway(folder: &Path) -> Vec<PathBuf> {
+        let begun = staging::begun(&staging_of(folder), "recording").into_iter();
+        begun.map(|folder| folder.join("raw")).collect()
     }
 
     /// The folder for whatever else is to be kept: the command's output.

@@ -8,7 +8,7 @@ use domain::ids::TrialKey;
 use domain::trial::{Run, Trial};
 use files::durable;
 use files::own;
-use files::staging::StagingDir;
+use files::staging::{self, StagingDir};
 use std::path::PathBuf;
 
 /// A run that is being made, in a staging folder. Dropped without [`WholeRun::commit`], it leaves nothing; so
@@ -28,6 +28,14 @@ impl WholeRun {
         durable::make_folder(&trial.join(RAW))?;
         let sink = TraceSink::new(trial.join(TRACE));
         Ok(Self { notebook, key, staged, sink })
+    }
+
+    /// That of [`WholeRun::raw_dir`] of each such run that is being written into this notebook, or was when
+    /// its writer died: whoever is told more by it has to look.
+    pub(crate) fn underway(notebook: &Notebook) -> Vec<PathBuf> {
+        let trials = staging::begun(&notebook.staging(), "run").into_iter();
+        let trials = trials.flat_map(|folder| staging::folders_in(&folder.join("trials")));
+        trials.map(|folder| folder.join(RAW)).collect()
     }
 
     /// The folder for whatever else is to be kept with the trial.

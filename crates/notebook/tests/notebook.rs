@@ -363,6 +363,8 @@ fn a_recording_is_read_back_with_its_trace() {
             lost: 1,
         }),
         windows: None,
+        phases: vec![],
+        spent: Default::default(),
         recorder: domain::trial::RecorderReport {
             samples: 300,
             missed: 1,

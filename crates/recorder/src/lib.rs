@@ -49,6 +49,7 @@ mod texts;
 mod threads;
 
 pub use clock::children as children_cpu;
+pub use clock::monotonic;
 pub use event_rings::symbols::{append as name_functions, of as functions_at};
 pub use event_rings::{Events, ring_bytes};
 pub use live::Live;

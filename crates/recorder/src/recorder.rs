@@ -104,6 +104,7 @@ impl Default for Roots {
 #[derive(Debug)]
 pub struct Recorder {
     spool: PathBuf,
+    origin: Nanos,
     orders: Arc<Orders>,
     thread: Option<JoinHandle<Result<Ended>>>,
 }
@@ -126,7 +127,7 @@ impl Recorder {
         let body = move || match Sampler::open(&config) {
             Ok(sampler) => {
                 // Nobody waits any more only where the starting thread died.
-                let _ = ready.send(Ok(()));
+                let _ = ready.send(Ok(sampler.origin()));
                 sampler.run(&theirs)
             }
             Err(error) => {
@@ -138,8 +139,15 @@ impl Recorder {
             .name("flyball-sample".to_owned())
             .spawn(body)
             .map_err(|error| Error::Thread(error.to_string()))?;
-        is_ready.recv().map_err(|_| Error::Thread("it panicked while it opened its files".to_owned()))??;
-        Ok(Self { spool, orders, thread: Some(thread) })
+        let origin = is_ready.recv();
+        let origin =
+            origin.map_err(|_| Error::Thread("it panicked while it opened its files".to_owned()))??;
+        Ok(Self { spool, origin, orders, thread: Some(thread) })
+    }
+
+    /// The monotonic clock when the trace's time was zero.
+    pub fn origin(&self) -> Nanos {
+        self.origin
     }
 
     /// Names the workload's first process. It and its descendants, and whatever is in the process group or

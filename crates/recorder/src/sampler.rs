@@ -54,6 +54,8 @@ pub struct Sampler {
     /// That of a server and that of the workload, as far as they were taken up.
     roots: [u32; 2],
     origin: Instant,
+    /// The monotonic clock at that time.
+    began: Nanos,
     ticks: u64,
     missed: u64,
 }
@@ -136,15 +138,20 @@ impl Sampler {
             proc: config.roots.proc.clone(),
             roots: [0; 2],
             origin: Instant::now(),
+            began: clock::monotonic(),
             ticks: 0,
             missed: 0,
         };
-        let origin = clock::monotonic();
         sampler.sample_all();
         if let Some(rings) = &mut sampler.rings {
-            rings.begin(origin, start, sampler.tasks.as_ref(), &sampler.proc);
+            rings.begin(sampler.began, start, sampler.tasks.as_ref(), &sampler.proc);
         }
         Ok(sampler)
+    }
+
+    /// The monotonic clock when the trace's time was zero.
+    pub fn origin(&self) -> Nanos {
+        self.began
     }
 
     /// Samples at each deadline until it is told to stop.

@@ -162,7 +162,16 @@ impl DiskTally {
             let [read_ios, read_sectors, _, write_ios, write_sectors, _, _, io_ms, _] = tally.sum;
             let busy = Nanos::new(io_ms.saturating_mul(1_000_000));
             let device = tally.device;
-            DiskTotals { device, read_ios, read_sectors, write_ios, write_sectors, busy, accesses: None }
+            DiskTotals {
+                device,
+                read_ios,
+                read_sectors,
+                write_ios,
+                write_sectors,
+                busy,
+                accesses: None,
+                served: Default::default(),
+            }
         };
         let active = |disk: &DiskTotals| disk.read_ios + disk.write_ios > 0 || disk.busy > Nanos::ZERO;
         self.disks.into_iter().map(total).filter(active).collect()

@@ -44,6 +44,8 @@ fn trial() -> Trial {
         recorder: None,
         profile: None,
         windows: None,
+        phases: vec![],
+        spent: Default::default(),
         disturbances: vec![],
     };
     Trial {

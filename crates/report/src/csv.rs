@@ -106,6 +106,7 @@ fn base(unit: &Unit) -> &str {
         Unit::Seconds => "s",
         Unit::Joules => "J",
         Unit::Watts => "W",
+        Unit::Hertz => "Hz",
         Unit::Share => "share of 1",
         Unit::Count => "",
         Unit::Other(name) => name,

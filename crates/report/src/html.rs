@@ -65,6 +65,8 @@ fn of_study(report: &Report) -> Vec<Section> {
         section("cpu", "Whose CPU time it was", processors::body(report)),
         section("spent", sections::SPENT_TITLE, events::spent(report)),
         section("windows", sections::WINDOWS_TITLE, events::windows(report)),
+        section("waits", sections::WAITS_TITLE, events::waits(report)),
+        section("served", sections::SERVED_TITLE, events::served(report)),
         section("steadiness", "How steady the machine was", trials::steadiness(report)),
         section("trials", "Trials", trials::body(report)),
         section("traces", "Over time", traces::body(report)),

@@ -14,10 +14,15 @@ use domain::finding::{Finding, Gain, NotMeasured};
 use domain::ids::{CellId, TrialKey};
 use domain::inert;
 use domain::outcome::Better;
-use domain::profile::Subsystem;
+use domain::profile::{Profile, Subsystem};
 use domain::published::Figure;
+use domain::request::Took;
+use domain::spent::Wait;
+use domain::time::Nanos;
+use domain::trace::Role;
 use domain::trial::Run;
 use domain::units::Unit;
+use domain::windows::{GovernorWindows, Windows};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -202,12 +207,18 @@ struct CellView<'a> {
     spent: BTreeMap<&'static str, f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     governor_windows: Option<WindowsView>,
+    /// What the workload's threads spent their time on, as shares, where switches were recorded.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    threads: BTreeMap<&'static str, f64>,
+    /// How long block devices took, where requests were recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<ServedView>,
     trials: Vec<TrialView>,
 }
 
 /// How busy the busiest CPU was between two samples of its governor.
 #[derive(Serialize)]
-struct WindowsView {
+pub(crate) struct WindowsView {
     cpu: u16,
     windows: u64,
     mean_seconds: Option<f64>,
@@ -217,6 +228,19 @@ struct WindowsView {
     threshold: Option<f64>,
     above: Option<u64>,
     counts_waiting: bool,
+}
+
+/// What a device did of one operation, in all valid trials of the cell.
+#[derive(Serialize)]
+struct ServedView {
+    device: String,
+    operation: &'static str,
+    per_second: f64,
+    /// Means; null of a layer without requests.
+    queue_seconds: Option<f64>,
+    device_seconds: Option<f64>,
+    /// Of a layer without requests.
+    whole_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -441,29 +465,62 @@ fn cell_view<'a>(report: &Report, cell: &'a CellSummary) -> CellView<'a> {
         under_load: costs::under_load(report.data, &cell.cell),
         spent: spent(report, cell),
         governor_windows: windows_view(report, cell),
+        threads: threads(report, cell),
+        requests: cell_events::served(report.data, &cell.cell).into_iter().map(served_view).collect(),
         trials: cell.points.iter().map(counted).chain(cell.excluded.iter().map(left_out)).collect(),
     }
 }
 
 fn spent(report: &Report, cell: &CellSummary) -> BTreeMap<&'static str, f64> {
-    let Some(profile) = cell_events::profile(report.data, &cell.cell) else { return BTreeMap::new() };
+    cell_events::profile(report.data, &cell.cell)
+        .map(|profile| shares_of_profile(&profile))
+        .unwrap_or_default()
+}
+
+/// The share of each part that has any.
+pub(crate) fn shares_of_profile(profile: &Profile) -> BTreeMap<&'static str, f64> {
     let counts = Subsystem::ALL.map(|part| (part.name(), profile.count(|_, other| other == part)));
     let present = counts.into_iter().filter(|(_, count)| *count > 0);
     present.map(|(name, count)| (name, count as f64 / profile.all() as f64)).collect()
 }
 
+fn threads(report: &Report, cell: &CellSummary) -> BTreeMap<&'static str, f64> {
+    let all = cell_events::spent(report.data, &cell.cell);
+    let Some(spent) = all.get(&Role::Workload) else { return BTreeMap::new() };
+    let waits = Wait::ALL.into_iter().map(|wait| (wait.name(), spent.waited(wait).get()));
+    let parts = [("cpu", spent.cpu_ns), ("ready", spent.ready_ns)].into_iter().chain(waits);
+    parts.map(|(name, ns)| (name, ns as f64 / spent.all().get().max(1) as f64)).collect()
+}
+
+fn served_view(one: cell_events::OfDevice) -> ServedView {
+    let seconds = |took: &Took| took.mean().map(Nanos::secs);
+    ServedView {
+        operation: one.op.name(),
+        per_second: one.served.count as f64 / one.time.secs(),
+        queue_seconds: seconds(&one.served.queue),
+        device_seconds: seconds(&one.served.service),
+        whole_seconds: seconds(&one.served.whole),
+        device: one.device,
+    }
+}
+
 fn windows_view(report: &Report, cell: &CellSummary) -> Option<WindowsView> {
     let all = cell_events::windows(report.data, &cell.cell)?;
-    let (cpu, windows) = all.busiest()?;
-    Some(WindowsView {
-        cpu,
-        windows: windows.all(),
-        mean_seconds: windows.mean_length().map(|length| length.secs()),
-        busy: windows.load(),
-        threshold: all.threshold.map(|percent| percent / 100.0),
-        above: all.above(windows),
-        counts_waiting: all.counts_waiting,
-    })
+    all.busiest().map(|(cpu, windows)| WindowsView::of(&all, cpu, windows))
+}
+
+impl WindowsView {
+    pub(crate) fn of(all: &GovernorWindows, cpu: u16, windows: &Windows) -> Self {
+        Self {
+            cpu,
+            windows: windows.all(),
+            mean_seconds: windows.mean_length().map(|length| length.secs()),
+            busy: windows.load(),
+            threshold: all.threshold.map(|percent| percent / 100.0),
+            above: all.above(windows),
+            counts_waiting: all.counts_waiting,
+        }
+    }
 }
 
 fn trial_view(key: &TrialKey, value: Option<f64>, validity: &'static str, why: Option<String>) -> TrialView {

@@ -9,6 +9,7 @@ use crate::{ComparisonReport, Report, sections};
 use analysis::residency::Residency;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width as ComfyWidth, presets};
 use domain::inert;
+use domain::phase::Phase;
 use domain::profile::Profile;
 use domain::trial::Trial;
 use std::fmt::{Display, Write};
@@ -47,6 +48,12 @@ impl Wide {
     /// What CPU time was spent in.
     pub fn profile_text(self, of: &Profile) -> String {
         rendered(&sections::profile(of), self)
+    }
+
+    /// What was done from mark to mark; empty where nothing was marked.
+    pub fn phases_text(self, of: &[Phase]) -> String {
+        let table = sections::phases(of).map(Block::Table);
+        table.map_or_else(String::new, |table| rendered(&[table], self))
     }
 
     /// A comparison.

@@ -470,14 +470,20 @@ pub(crate) fn tools(report: &Report) -> Vec<String> {
 pub(crate) fn next_command(report: &Report) -> (String, String) {
     match lead(report) {
         Some(lead) => (lead.why, lead.step.command),
-        None if report.data.study.is_recording() => ("No cause was found.".to_owned(), run_again(report)),
+        None if report.data.study.is_recording() => (found(report), run_again(report)),
         // The same seed gives the same figures again.
         None if report.data.run.provenance == Provenance::Simulation => (
-            "No cause was found; another seed shows what the seed alone decides.".to_owned(),
+            format!("{} Another seed shows what the seed alone decides.", found(report)),
             run_with(report, Seed(report.data.run.seed.0.wrapping_add(1))),
         ),
-        None => ("No cause was found; the same plan again settles more.".to_owned(), run_again(report)),
+        None => (format!("{} The same plan again settles more.", found(report)), run_again(report)),
     }
+}
+
+/// The first finding in a sentence, where none leads on by a command.
+fn found(report: &Report) -> String {
+    let first = report.findings.first().map(|finding| capitalised(&finding.title, &names(report)));
+    first.map_or_else(|| "No cause was found.".to_owned(), |title| format!("{title}."))
 }
 
 /// The command that measures the same plan again.

@@ -35,11 +35,11 @@ pub struct PageStudies {
 }
 
 impl PageStudies {
-    /// Whether a question is about whose CPU time cells of this study took.
-    fn looks_at_cpu(&self, study: &str) -> bool {
+    /// Whether a question looks at this of cells of this study.
+    fn looks_at(&self, study: &str, look: &Look) -> bool {
         let answers = self.page.questions.iter().flat_map(|question| &question.answers);
         let mut mine = answers.filter(|answer| answer.study.as_ref().unwrap_or(&self.study.name) == study);
-        mine.any(|answer| answer.look == Look::Cpu)
+        mine.any(|answer| answer.look == *look)
     }
 }
 
@@ -127,7 +127,9 @@ pub fn update_kept(drafts: &[PageStudies], from: &FromNotebook<'_>, to: &FromKep
         for study in &draft.studies {
             let keep = keeps.entry(&study.name).or_default();
             keep.metrics.extend(metrics_of(&draft.page, &draft.study.name, study));
-            keep.roles |= draft.looks_at_cpu(&study.name);
+            keep.roles |= draft.looks_at(&study.name, &Look::Cpu);
+            keep.profile |= draft.looks_at(&study.name, &Look::Spent);
+            keep.windows |= draft.looks_at(&study.name, &Look::Windows);
         }
     }
     files::output::make_folder(&to.0)?;

@@ -7,6 +7,7 @@ use domain::finding::NotMeasured;
 use domain::ids::RunId;
 use domain::inert::Lines;
 use domain::outcome::Metric;
+use domain::phase::Phase;
 use domain::profile::Profile;
 use domain::trace::Role;
 use domain::trial::DiskTotals;
@@ -15,6 +16,7 @@ use events::Facts;
 use notebook::Recording;
 use report::{Wide, use_in_words};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -77,6 +79,11 @@ pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl
             text.line(format_args!("  {:10} given {given}", ""));
         }
     }
+    if !recording.phases.is_empty() {
+        text.blank();
+        text.line("from mark to mark");
+        Wide(COLUMNS).phases_text(&recording.phases).lines().for_each(|line| text.line(line));
+    }
     if let Some(profile) = recording.profile.as_ref().filter(|profile| profile.all() > 0) {
         text.blank();
         text.line("what it was spent in");
@@ -117,9 +124,7 @@ pub fn recording_json(
 ) -> String {
     let roles: serde_json::Map<_, _> =
         recording.roles.iter().map(|(role, cpu)| (role.name().to_owned(), json!(cpu.get()))).collect();
-    let metric = |metric: &Metric| json!({ "value": metric.value, "unit": metric.unit });
-    let metrics: serde_json::Map<_, _> =
-        recording.metrics.iter().map(|(name, found)| (name.clone(), metric(found))).collect();
+    let metrics = metrics_json(&recording.metrics);
     let value = json!({
         "schema": SCHEMA,
         "run": run.map(|run| &run.0),
@@ -138,10 +143,26 @@ pub fn recording_json(
         "absent": recording.recorder.absent,
         "role_cpu_ns": roles,
         "disks": recording.disks.iter().map(disk_json).collect::<Vec<_>>(),
+        "phases": recording.phases.iter().map(phase_json).collect::<Vec<_>>(),
         "profile": recording.profile.as_ref().map(profile_json),
         "events": events.map(crate::events::events_json),
     });
     format!("{value:#}")
+}
+
+fn metrics_json(metrics: &BTreeMap<String, Metric>) -> Value {
+    let metric = |metric: &Metric| json!({ "value": metric.value, "unit": metric.unit });
+    let all = metrics.iter().map(|(name, found)| (name.clone(), metric(found)));
+    all.collect::<serde_json::Map<_, _>>().into()
+}
+
+fn phase_json(phase: &Phase) -> Value {
+    json!({
+        "name": phase.name,
+        "begin_ns": phase.begin.get(),
+        "end_ns": phase.end.get(),
+        "metrics": metrics_json(&phase.metrics),
+    })
 }
 
 fn disk_json(disk: &DiskTotals) -> Value {

@@ -1,9 +1,12 @@
 //! The events that were just recorded.
 
 use crate::Error;
+use domain::Nanos;
 use domain::event_set::Sets;
 use domain::inventory::Cpufreq;
 use domain::profile::Profile;
+use domain::spent::Spent;
+use domain::trace::Role;
 use domain::trial::{DiskTotals, Measurement};
 use domain::windows::GovernorWindows;
 use events::Facts;
@@ -34,8 +37,10 @@ impl TrialEvents {
         match read(&self.file) {
             Ok(mut facts) => {
                 warnings.extend(loss(&facts));
-                (measurement.profile, measurement.windows) =
-                    kept(&mut facts, &mut measurement.disks, cpufreq);
+                let sums = Sums::taken_from(&mut facts, &mut measurement.disks, cpufreq);
+                measurement.profile = sums.profile;
+                measurement.windows = sums.windows;
+                measurement.spent = sums.spent;
             }
             Err(error) => warnings.push(format!("nothing is known of events: {error}")),
         }
@@ -46,18 +51,35 @@ impl TrialEvents {
     }
 }
 
-/// Takes from the facts what is kept with a trial: the profile, and how busy CPUs were between samples of
-/// their governors. Each disk gets how it was used. `cpufreq` is what the frequency policies were meanwhile.
-pub fn kept(
-    facts: &mut Facts,
-    disks: &mut [DiskTotals],
-    cpufreq: Option<&Cpufreq>,
-) -> (Option<Profile>, Option<GovernorWindows>) {
-    for disk in disks {
-        disk.accesses = facts.accesses.get(&disk.device).copied();
+/// What is kept of events with a trial, besides what each disk gets.
+#[derive(Debug)]
+pub struct Sums {
+    /// What CPU time was spent in.
+    pub profile: Option<Profile>,
+    /// How busy CPUs were between two samples of their governors.
+    pub windows: Option<GovernorWindows>,
+    /// What threads spent their time on, by role.
+    pub spent: BTreeMap<Role, Spent>,
+}
+
+impl Sums {
+    /// Takes them from the facts; each disk gets how it was used, and how long what it was asked for took.
+    /// `cpufreq` is what the frequency policies were meanwhile.
+    pub fn taken_from(facts: &mut Facts, disks: &mut [DiskTotals], cpufreq: Option<&Cpufreq>) -> Self {
+        for disk in disks {
+            disk.accesses = facts.accesses.get(&disk.device).copied();
+            let own =
+                facts.devices.iter().filter(|((device, _), done)| *device == disk.device && done.count > 0);
+            disk.served = own.map(|((_, op), done)| (*op, done.served())).collect();
+        }
+        let windows = std::mem::take(&mut facts.windows);
+        let spent = facts.roles.iter().filter(|(_, spent)| spent.all() > Nanos::ZERO);
+        Self {
+            profile: facts.profile.take(),
+            windows: cpufreq.and_then(|cpufreq| GovernorWindows::of(windows, cpufreq)),
+            spent: spent.map(|(role, spent)| (*role, *spent)).collect(),
+        }
     }
-    let windows = std::mem::take(&mut facts.windows);
-    (facts.profile.take(), cpufreq.and_then(|cpufreq| GovernorWindows::of(windows, cpufreq)))
 }
 
 /// Reads the events, names the functions that kworkers executed, and adds the names to the file: by then it

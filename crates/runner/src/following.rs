@@ -4,6 +4,7 @@
 //! Invariant: a command and all that it started have ended when following it ends; a process that was
 //! running before is only looked at.
 
+use crate::marks::Marks;
 use crate::tail::Tail;
 use machine::workload::{self, Mark};
 use parse::proc::pid_stat::pid_stat;
@@ -108,18 +109,24 @@ impl<'a> Watched<'a> {
     }
 
     /// Starts the command, or follows the process, until it ends, the time is over or somebody asks us to
-    /// stop.
+    /// stop. A command is told where it can mark what it does.
     ///
     /// # Errors
     /// Where the command cannot be started or waited for.
-    pub fn follow(&self, until: &Until<'_>, recorder: &Recorder, streams: Streams<'_>) -> Result<Ending> {
+    pub fn follow(
+        &self,
+        until: &Until<'_>,
+        recorder: &Recorder,
+        marks: Option<&Marks>,
+        streams: Streams<'_>,
+    ) -> Result<Ending> {
         match self {
             Self::Machine => Ok(wait_for(until)),
             Self::Server(process) => {
                 process.begin(recorder)?;
                 Ok(wait_for(until))
             }
-            Self::Command(argv) => run(argv, until, recorder, streams),
+            Self::Command(argv) => run(argv, until, recorder, marks, streams),
             Self::Process(process) => process.follow(until, recorder),
         }
     }
@@ -227,10 +234,19 @@ fn wait_for(until: &Until<'_>) -> Ending {
 }
 
 /// Runs a command, with the streams that it is to have.
-fn run(argv: &[String], until: &Until<'_>, recorder: &Recorder, streams: Streams<'_>) -> Result<Ending> {
+fn run(
+    argv: &[String],
+    until: &Until<'_>,
+    recorder: &Recorder,
+    marks: Option<&Marks>,
+    streams: Streams<'_>,
+) -> Result<Ending> {
     let (program, rest) = argv.split_first().expect("without a command the machine is recorded");
     let mut command = Command::new(program);
     command.args(rest);
+    if let Some(marks) = marks {
+        marks.tell(&mut command);
+    }
     let Streams::Kept(tail) = streams else { return run_to_its_end(command, program, until, recorder) };
     let (output, input) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::io("take what the command prints"))?;
     let errors = input.try_clone().map_err(Error::io("take what the command prints"))?;

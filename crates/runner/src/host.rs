@@ -263,6 +263,8 @@ fn bare(outcome: Outcome, argv: Vec<String>, ended: &Ended) -> Measurement {
         disks: Vec::new(),
         profile: None,
         windows: None,
+        phases: Vec::new(),
+        spent: Default::default(),
         recorder: None,
         disturbances: Vec::new(),
     }

@@ -16,6 +16,7 @@ pub mod fill;
 pub mod following;
 pub mod guards;
 pub mod host;
+pub mod marks;
 mod readable;
 pub mod reproduce;
 mod running_load;

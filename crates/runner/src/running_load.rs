@@ -164,6 +164,8 @@ impl RunningLoadBench<'_> {
             recorder: None,
             profile: None,
             windows: None,
+            phases: Vec::new(),
+            spent: Default::default(),
             disturbances: Vec::new(),
         };
         recorded.complete(measurement, None, false, sink)

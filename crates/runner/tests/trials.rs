@@ -181,6 +181,8 @@ fn settings_are_back_whatever_the_bench_says() {
         recorder: None,
         profile: None,
         windows: None,
+        phases: vec![],
+        spent: Default::default(),
         disturbances: vec![],
     };
     let mut bench = ScriptedBench::new([

@@ -109,6 +109,8 @@ fn answer(value: f64) -> Scripted {
         recorder: None,
         profile: None,
         windows: None,
+        phases: vec![],
+        spent: Default::default(),
         disturbances: Vec::new(),
     }))
 }

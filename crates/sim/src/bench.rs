@@ -105,6 +105,8 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
         recorder: Some(report),
         profile: None,
         windows: None,
+        phases: vec![],
+        spent: Default::default(),
         disturbances,
     };
     let events = world.events();

@@ -202,6 +202,7 @@ pub fn disks(core: &mut Core) -> Vec<DiskTotals> {
         write_sectors: device.writes.bytes / SECTOR,
         busy: Nanos::new(device.busy_ns),
         accesses: None,
+        served: Default::default(),
     })
     .collect()
 }

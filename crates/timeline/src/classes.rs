@@ -36,7 +36,7 @@ pub(crate) enum Part {
 }
 
 /// All classes. The number of one is its place here.
-pub(crate) const ALL: [Class; 43] = [
+pub(crate) const ALL: [Class; 44] = [
     // Roles, in the order of `Role::ALL`.
     class("workload", "#2f6fde", "#3f7ae0", false),
     class("md", "#c8385a", "#d2496a", false),
@@ -84,6 +84,7 @@ pub(crate) const ALL: [Class; 43] = [
     class("interrupt", "#d05f3c", "#d66c4b", false),
     class("softirq", "#e59a62", "#b8733f", true),
     class("events were lost", "#d1242f", "#e5484d", false),
+    class("from mark to mark", "#c9d3df", "#3b4654", true),
 ];
 
 const ROLES: u8 = Role::ALL.len() as u8;
@@ -97,6 +98,8 @@ pub(crate) const IRQ: u8 = IDLE + IDLE_STATES;
 pub(crate) const SOFTIRQ: u8 = IRQ + 1;
 /// Where events are missing.
 pub(crate) const LOST: u8 = SOFTIRQ + 1;
+/// From one mark of somebody's to the next.
+pub(crate) const PHASE: u8 = LOST + 1;
 
 /// A thread that has a CPU.
 pub(crate) fn of_role(role: Role) -> u8 {
@@ -142,7 +145,10 @@ mod tests {
         assert_eq!([0, 5, 400].map(|state| name(of_idle(state))), {
             ["idle state 0", "idle state 5 or deeper", "idle state 5 or deeper"]
         });
-        assert_eq!([IRQ, SOFTIRQ, LOST].map(name), ["interrupt", "softirq", "events were lost"]);
+        assert_eq!(
+            [IRQ, SOFTIRQ, LOST, PHASE].map(name),
+            ["interrupt", "softirq", "events were lost", "from mark to mark"]
+        );
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub struct Timeline {
     /// The last end.
     pub(crate) span: u64,
     labels: Labels,
+    phases: Spans,
     cpus: BTreeMap<u16, Cpu>,
     devices: BTreeMap<String, Device>,
     threads: HashMap<u32, Own>,
@@ -181,6 +182,13 @@ impl Timeline {
     /// sample.
     pub fn windows(&mut self, threshold: Option<f64>) {
         self.windows = Some(threshold);
+    }
+
+    /// Adds what somebody called the time between two marks; times are since the recording's origin.
+    pub fn phase(&mut self, name: &str, begin: Nanos, end: Nanos) {
+        let label = self.labels.named(name.to_owned(), classes::PHASE);
+        self.phases.push(begin.get(), end.get(), label, classes::PHASE);
+        self.span = self.span.max(end.get());
     }
 
     /// Says something that whoever looks has to know.
@@ -360,6 +368,12 @@ impl Timeline {
         let notes = self.left_out.notes();
         self.notes.extend(notes);
         let mut groups: BTreeMap<Place, Vec<Track>> = BTreeMap::new();
+        groups.insert(
+            Place::Marks,
+            Track::spans("from mark to mark", "phase", std::mem::take(&mut self.phases))
+                .into_iter()
+                .collect(),
+        );
         let cpus_with_states: BTreeSet<u16> = self.with(|cpu| cpu.idle.count > 0);
         let cpus_with_frequency: BTreeSet<u16> = self.with(|cpu| cpu.frequency.count > 0);
         let cpus_with_runs: BTreeSet<u16> = self.with(|cpu| cpu.runs.count > 0);
@@ -490,6 +504,7 @@ fn softirq(vector: u32) -> String {
 /// Where a group stands among the others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
+    Marks,
     Cpu(u16),
     Device(String),
     /// By the number of the role.
@@ -509,6 +524,7 @@ impl Place {
 
     pub fn name(&self) -> String {
         match self {
+            Self::Marks => "marks".to_owned(),
             Self::Cpu(number) => format!("CPU {number}"),
             Self::Device(name) => format!("disk {}", inert::one_line(name)),
             Self::Threads(role) => {

@@ -113,6 +113,7 @@ pub fn with_device_reads(data: &mut RunData, device: &str, bytes: u64, busy: Nan
             write_sectors: 0,
             busy,
             accesses: None,
+            served: Default::default(),
         };
         trial.measurement.as_mut().unwrap().disks = vec![totals];
     }
@@ -132,6 +133,7 @@ pub fn with_work(data: &mut RunData, work: &[Work<'_>]) {
         write_sectors: written / 512,
         busy: Nanos::from_millis(*busy_ms),
         accesses: None,
+        served: Default::default(),
     };
     for trial in &mut data.trials {
         trial.measurement.as_mut().unwrap().disks = work.iter().map(totals).collect();

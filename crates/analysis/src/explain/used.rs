@@ -124,6 +124,7 @@ mod tests {
             write_sectors: 0,
             busy: Nanos::ZERO,
             accesses: Some(AccessPattern { reads: some(bios, 0, 0, 0), writes: Accesses::default() }),
+            served: Default::default(),
         };
         let with = |disks: Vec<DiskTotals>| {
             let mut data = super::super::testing::fio_run(&["rw=read"], |_, _| vec![]);

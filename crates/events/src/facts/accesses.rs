@@ -1,7 +1,8 @@
 //! How each device is used: sizes, order and read-ahead of the bios that are given to it.
 
-use crate::event::{Op, Purpose, Span};
+use crate::event::{Purpose, Span};
 use domain::access::{AccessPattern, Accesses};
+use domain::request::Op;
 use std::collections::BTreeMap;
 
 /// Most devices that a hostile file can make.

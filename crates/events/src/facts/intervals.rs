@@ -2,14 +2,15 @@
 //! what the sums of [`Facts`](super::Facts) are made of, so that a picture of them and those sums agree.
 
 use super::Collecting;
-use super::tasks::Wait;
 use crate::Result;
 use crate::decode::{Losses, decode};
-use crate::event::{Comm, Op};
+use crate::event::Comm;
 use crate::file::Tables;
 use crate::owner::Owner;
 use crate::requests::Ended;
 use domain::Nanos;
+use domain::request::Op;
+use domain::spent::Wait;
 use domain::trace::Role;
 use parse::proc::role::{is_kworker, work_role};
 use std::io::{Read, Seek};

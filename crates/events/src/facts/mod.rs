@@ -13,15 +13,16 @@ mod times;
 mod windows;
 
 pub use cpus::CpuSpent;
+pub use domain::spent::{Spent, Wait};
 pub use intervals::{Did, Interval, Thread, intervals};
 pub use requests::{Done, Passed};
-pub use tasks::{Spent, ThreadSpent, Wait};
+pub use tasks::ThreadSpent;
 pub use times::Times;
 pub use windows::SAMPLES_LOAD;
 
 use crate::Result;
 use crate::decode::{Losses, decode};
-use crate::event::{Comm, Event, Op, What};
+use crate::event::{Comm, Event, What};
 use crate::file::Tables;
 use crate::profile::{self, Seen};
 use crate::requests::Ended;
@@ -31,6 +32,7 @@ use cpus::{Cpu, IDLE};
 use domain::Nanos;
 use domain::access::AccessPattern;
 use domain::profile::Profile;
+use domain::request::Op;
 use domain::trace::Role;
 use domain::windows::Windows;
 use parse::proc::role::work_role;

@@ -7,10 +7,12 @@
 //! `block/blk-core.c`, `bio_end_io_acct`).
 
 use super::times::Times;
-use crate::event::{Op, Span};
+use crate::event::Span;
 use crate::file::Tables;
 use crate::requests::{Ended, InFlight};
 use domain::Nanos;
+use domain::request::Op;
+use domain::request::Served;
 use std::collections::BTreeMap;
 
 /// Most devices that a hostile file can make.
@@ -33,6 +35,15 @@ pub struct Done {
     pub service: Times,
     /// Of a layer of bios alone: from queueing to completion.
     pub whole: Times,
+}
+
+impl Done {
+    /// As sums alone.
+    pub fn served(&self) -> Served {
+        let Self { count, sectors, .. } = *self;
+        let [queue, service, whole] = [&self.queue, &self.service, &self.whole].map(Times::took);
+        Served { count, sectors, queue, service, whole }
+    }
 }
 
 /// What was passed from one device to the one below.

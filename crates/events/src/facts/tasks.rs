@@ -8,74 +8,10 @@ use super::intervals::{Thread, role};
 use crate::event::{Comm, Context, Left};
 use crate::file::Tables;
 use crate::owner::Owner;
-use domain::Nanos;
 use domain::order;
+use domain::spent::{Spent, Wait};
 use domain::trace::Role;
 use std::collections::{BTreeMap, HashMap};
-
-/// What a wait was for, by what ended it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wait {
-    /// A request or bio completed just before, in the same context.
-    Io,
-    /// The thread had begun to wait for a lock of the kernel.
-    Lock,
-    /// A timer expired just before, in the same context.
-    Timer,
-    /// Another thread woke it: a lock or queue of the program's, a pipe, a worker.
-    Thread,
-    /// An interrupt woke it, and neither a completion nor a timer was seen in that.
-    Interrupt,
-    /// Nobody was seen to wake it.
-    Unknown,
-}
-
-impl Wait {
-    /// All of them.
-    pub const ALL: [Wait; 6] =
-        [Wait::Io, Wait::Lock, Wait::Timer, Wait::Thread, Wait::Interrupt, Wait::Unknown];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Wait::Io => "io",
-            Wait::Lock => "lock",
-            Wait::Timer => "timer",
-            Wait::Thread => "thread",
-            Wait::Interrupt => "interrupt",
-            Wait::Unknown => "unknown",
-        }
-    }
-}
-
-/// Where a thread's time went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// On a CPU.
-    pub cpu_ns: u64,
-    /// It could run, and did not.
-    pub ready_ns: u64,
-    /// Blocked, in the order of [`Wait::ALL`].
-    pub wait_ns: [u64; Wait::ALL.len()],
-    /// How often it was given a CPU.
-    pub switches: u64,
-}
-
-impl Spent {
-    /// What it waited for this.
-    pub fn waited(&self, wait: Wait) -> Nanos {
-        Nanos::new(self.wait_ns[wait as usize])
-    }
-
-    pub(super) fn add(&mut self, other: &Self) {
-        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
-        self.ready_ns = self.ready_ns.saturating_add(other.ready_ns);
-        self.switches = self.switches.saturating_add(other.switches);
-        for (sum, more) in self.wait_ns.iter_mut().zip(other.wait_ns) {
-            *sum = sum.saturating_add(more);
-        }
-    }
-}
 
 /// A thread and what it spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,8 +187,8 @@ impl<'t> Tasks<'t> {
         let wait = if task.locks > 0 { Wait::Lock } else { by };
         let since = now.saturating_sub(task.since);
         match task.state {
-            State::Blocked => task.spent.wait(wait, since),
-            State::Unseen if was_there => task.spent.wait(wait, since),
+            State::Blocked => add_wait(&mut task.spent, wait, since),
+            State::Unseen if was_there => add_wait(&mut task.spent, wait, since),
             State::Unseen | State::Lost => {}
             State::Running => {
                 task.woken = Some((now, wait));
@@ -375,17 +311,15 @@ impl Task {
             State::Unseen | State::Lost | State::Running => return None,
         };
         if let Some(wait) = wait {
-            self.spent.wait(wait, ns);
+            add_wait(&mut self.spent, wait, ns);
         }
         Some(Before { thread: self.thread(tid), since: self.since, wait })
     }
 }
 
-impl Spent {
-    fn wait(&mut self, wait: Wait, ns: u64) {
-        let sum = &mut self.wait_ns[wait as usize];
-        *sum = sum.saturating_add(ns);
-    }
+fn add_wait(spent: &mut Spent, wait: Wait, ns: u64) {
+    let sum = &mut spent.wait_ns[wait as usize];
+    *sum = sum.saturating_add(ns);
 }
 
 fn named(tables: &Tables, tid: u32, task: &Task) -> ThreadSpent {

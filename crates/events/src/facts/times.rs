@@ -1,6 +1,7 @@
 //! Many times, as a sum and a distribution of bounded size.
 
 use domain::Nanos;
+use domain::request::Took;
 
 /// Each power of two has so many buckets: a quantile is wrong by at most an eighth.
 const PARTS: usize = 8;
@@ -43,6 +44,11 @@ impl Times {
     /// The mean; `None` of none.
     pub fn mean(&self) -> Option<Nanos> {
         self.sum.checked_div(self.count).map(Nanos::new)
+    }
+
+    /// As sums alone.
+    pub fn took(&self) -> Took {
+        Took { count: self.count, sum: self.sum(), max: Nanos::new(self.max) }
     }
 
     /// The longest; `None` of none.

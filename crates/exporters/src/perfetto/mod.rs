@@ -18,6 +18,7 @@ mod tracks;
 
 use crate::counters::{self, Counter};
 use crate::{Content, Error, Exporter, Result, Sink, StoredTrace, Writer};
+use domain::phase::Phase;
 use domain::time::{Nanos, Timestamp};
 use events::Tables;
 use fields::{clock, packet};
@@ -54,10 +55,26 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
     let origin = tables.as_ref().map_or(Nanos::ZERO, |tables| tables.head.origin);
     let mut packets = Packets::new(out);
     packets.put(clocks(origin, trace.rows.head().start))?;
+    let measured = trace.trial()?.measurement;
+    phases(&measured.map(|measured| measured.phases).unwrap_or_default(), origin, &mut packets)?;
     counters::each(&mut trace.rows, &mut |counter| count(&counter, origin, &mut packets))?;
     let (Some(tables), Some(events)) = (tables, trace.events()?) else { return Ok(()) };
     kernel::declare(&tables, &mut packets)?;
     kernel::write(events, &tables, &mut packets)?.map_err(damaged)
+}
+
+/// A track with the time from mark to mark.
+fn phases(all: &[Phase], origin: Nanos, packets: &mut Packets<'_>) -> Result<()> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let group = packets.group("marks")?;
+    let track = packets.below(group, "from mark to mark")?;
+    for phase in all {
+        packets.begin(origin.saturating_add(phase.begin), track, phase.shown_name(), &[])?;
+        packets.end(origin.saturating_add(phase.end), track)?;
+    }
+    Ok(())
 }
 
 /// A track with these values. Where there is none, Perfetto draws the one before on.

@@ -16,6 +16,7 @@ mod inspect;
 mod lab;
 mod list;
 mod man;
+mod mark;
 mod new;
 mod published;
 mod record;
@@ -49,6 +50,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Run(arguments) => run::run(global, arguments),
         Command::New(arguments) => new::new(arguments),
         Command::Record(arguments) => record::record(global, arguments),
+        Command::Mark(arguments) => mark::mark(global, arguments),
         Command::Watch(arguments) => watch::watch(global, arguments),
         Command::Diagnose(arguments) => diagnose::diagnose(global, arguments),
         Command::Lab(command) => lab::dispatch(global, command),

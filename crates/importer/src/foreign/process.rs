@@ -404,6 +404,7 @@ fn accepted(part: wire::Part, number: u32) -> Result<Part> {
             wire::Unit::Seconds => Unit::Seconds,
             wire::Unit::Joules => Unit::Joules,
             wire::Unit::Watts => Unit::Watts,
+            wire::Unit::Hertz => Unit::Hertz,
             wire::Unit::Share => Unit::Share,
             wire::Unit::Count => Unit::Count,
             wire::Unit::Other(name) => Unit::Other(name),

@@ -245,6 +245,7 @@ fn on_the_wire(part: &parse::import::Part) -> wire::Part {
             Unit::Seconds => wire::Unit::Seconds,
             Unit::Joules => wire::Unit::Joules,
             Unit::Watts => wire::Unit::Watts,
+            Unit::Hertz => wire::Unit::Hertz,
             Unit::Share => wire::Unit::Share,
             Unit::Count => wire::Unit::Count,
             Unit::Other(name) => wire::Unit::Other(name.clone()),

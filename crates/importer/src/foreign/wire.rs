@@ -110,6 +110,7 @@ pub enum Unit {
     Seconds,
     Joules,
     Watts,
+    Hertz,
     Share,
     Count,
     Other(String),

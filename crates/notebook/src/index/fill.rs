@@ -211,6 +211,7 @@ pub fn unit_name(unit: &Unit) -> &str {
         Unit::Seconds => "seconds",
         Unit::Joules => "joules",
         Unit::Watts => "watts",
+        Unit::Hertz => "hertz",
         Unit::Share => "share",
         Unit::Count => "count",
         Unit::Other(name) => name,

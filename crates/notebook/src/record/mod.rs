@@ -177,8 +177,11 @@ pub(crate) mod tests {
         DiskService, IdleRecord, LabAccount, Pacing, RegisterRequest, StateRecord, VcpuRecord,
     };
     use domain::outcome::{Better, Metric, Outcome};
+    use domain::phase::Phase;
     use domain::profile::{Profile, Subsystem};
+    use domain::request::{Op, Served, Took};
     use domain::setting::{SettingName, SettingRecord};
+    use domain::spent::{Spent, Wait};
     use domain::time::{Nanos, Timestamp};
     use domain::trace::{FrequencySource, Role};
     use domain::trial::{
@@ -212,6 +215,7 @@ pub(crate) mod tests {
             Just(Seconds),
             Just(Joules),
             Just(Watts),
+            Just(Hertz),
             Just(Share),
             Just(Count),
             prop_oneof![Just("seconds".to_owned()), any::<String>()].prop_map(Other),
@@ -246,8 +250,9 @@ pub(crate) mod tests {
     }
 
     fn disk() -> impl Strategy<Value = DiskTotals> {
-        (any::<String>(), any::<[u64; 4]>(), nanos(), option::of(pattern())).prop_map(
-            |(device, n, busy, accesses)| DiskTotals {
+        let served = btree_map(prop::sample::select(Op::ALL.to_vec()), served(), 0..3);
+        (any::<String>(), any::<[u64; 4]>(), nanos(), option::of(pattern()), served).prop_map(
+            |(device, n, busy, accesses, served)| DiskTotals {
                 device,
                 read_ios: n[0],
                 read_sectors: n[1],
@@ -255,8 +260,27 @@ pub(crate) mod tests {
                 write_sectors: n[3],
                 busy,
                 accesses,
+                served,
             },
         )
+    }
+
+    fn served() -> impl Strategy<Value = Served> {
+        let took = |[count, sum, max]: [u64; 3]| Took { count, sum: Nanos::new(sum), max: Nanos::new(max) };
+        any::<(u64, u64, [[u64; 3]; 3])>().prop_map(move |(count, sectors, times)| {
+            let [queue, service, whole] = times.map(took);
+            Served { count, sectors, queue, service, whole }
+        })
+    }
+
+    fn spent() -> impl Strategy<Value = Spent> {
+        any::<(u64, u64, [u64; Wait::ALL.len()], u64)>()
+            .prop_map(|(cpu_ns, ready_ns, wait_ns, switches)| Spent { cpu_ns, ready_ns, wait_ns, switches })
+    }
+
+    fn phase() -> impl Strategy<Value = Phase> {
+        (option::of(any::<String>()), nanos(), nanos(), btree_map(any::<String>(), metric(), 0..3))
+            .prop_map(|(name, begin, end, metrics)| Phase { name, begin, end, metrics })
     }
 
     fn pattern() -> impl Strategy<Value = AccessPattern> {
@@ -325,13 +349,18 @@ pub(crate) mod tests {
             btree_map(role(), nanos(), 0..4),
             vec(thread(), 0..3),
             vec(disk(), 0..3),
-            (option::of(profile()), option::of(windows())),
+            (
+                option::of(profile()),
+                option::of(windows()),
+                btree_map(role(), spent(), 0..3),
+                vec(phase(), 0..3),
+            ),
             option::of(recorder()),
             vec(disturbance(), 0..2),
         )
             .prop_map(
                 |(outcome, commands, duration, roles, threads, disks, events, recorder, disturbances)| {
-                    let (profile, windows) = events;
+                    let (profile, windows, spent, phases) = events;
                     Measurement {
                         outcome,
                         commands,
@@ -341,6 +370,8 @@ pub(crate) mod tests {
                         disks,
                         profile,
                         windows,
+                        spent,
+                        phases,
                         recorder,
                         disturbances,
                     }

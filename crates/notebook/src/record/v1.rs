@@ -10,6 +10,7 @@ mod measured;
 use crate::recording::Recording;
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::lab::LabAccount;
+use domain::phase::Phase;
 use domain::profile::Profile;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
@@ -20,8 +21,8 @@ use domain::trial::{
 use domain::windows::GovernorWindows;
 use lab::LabRecord;
 use measured::{
-    DiskRecord, DisturbanceRecord, MeasurementRecord, MetricRecord, ProfileRecord, RecorderRecord,
-    ThreadRecord, WindowsRecord, names_of, roles_of,
+    DiskRecord, DisturbanceRecord, MeasurementRecord, MetricRecord, PhaseRecord, ProfileRecord,
+    RecorderRecord, SpentRecord, ThreadRecord, WindowsRecord, names_of, roles_of, spent_of, spent_records,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -131,6 +132,10 @@ pub(crate) struct RecordingRecord {
     profile: Option<ProfileRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     windows: Option<WindowsRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    phases: Vec<PhaseRecord>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    spent: BTreeMap<String, SpentRecord>,
     recorder: RecorderRecord,
 }
 
@@ -275,6 +280,8 @@ impl From<&Recording> for RecordingRecord {
             disks: recording.disks.iter().map(DiskRecord::from).collect(),
             profile: recording.profile.as_ref().map(ProfileRecord::from),
             windows: recording.windows.as_ref().map(WindowsRecord::from),
+            phases: recording.phases.iter().map(PhaseRecord::from).collect(),
+            spent: spent_records(&recording.spent),
             recorder: (&recording.recorder).into(),
         }
     }
@@ -295,9 +302,11 @@ impl TryFrom<RecordingRecord> for Recording {
             duration: Nanos::new(record.duration_ns),
             roles: roles_of(record.roles_ns)?,
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
-            disks: record.disks.into_iter().map(DiskTotals::from).collect(),
+            disks: record.disks.into_iter().map(DiskTotals::try_from).collect::<Meaning<_>>()?,
             profile: record.profile.map(Profile::try_from).transpose()?,
             windows: record.windows.map(GovernorWindows::try_from).transpose()?,
+            phases: record.phases.into_iter().map(Phase::from).collect(),
+            spent: spent_of(record.spent)?,
             recorder: record.recorder.try_into()?,
         })
     }

@@ -72,6 +72,8 @@ pub fn trial(run: &Run, key: &TrialKey) -> Trial {
             recorder: None,
             profile: None,
             windows: None,
+            phases: vec![],
+            spent: Default::default(),
             disturbances: vec![],
         }),
         lab: None,

@@ -86,21 +86,23 @@ fn answer(node: &Node) -> Option<Answer> {
     let study = section.get("study").map_or(Some(None), |node| super::name(&node).map(Some));
     let of = selection(&section);
     let look = match section.get("look") {
-        Some(node) => cpu(&node, &section),
+        Some(node) => looked(&node, &section),
         None => against(&section),
     };
     Some(Answer { claim: claim?, study: study?, of: of?, look: look? })
 }
 
-fn cpu(node: &Node, section: &Section) -> Option<Look> {
-    if node.text()? != "cpu" {
-        node.refuse("has to be `\"cpu\"`: whose CPU time the cells took");
+fn looked(node: &Node, section: &Section) -> Option<Look> {
+    let text = node.text()?;
+    let found = Look::NAMED.into_iter().find(|(name, _)| *name == text);
+    let Some((_, look)) = found else {
+        node.refuse("has to be `\"cpu\"`: whose CPU time the cells took, `\"spent\"`: what it was spent in, or `\"windows\"`: how busy CPUs were between samples of their governor");
         return None;
-    }
+    };
     for other in ["over", "metric", "yes_if"].into_iter().filter_map(|key| section.get(key)) {
         other.refuse_key("is of a comparison, and cannot stand beside `look`; take one or the other out");
     }
-    Some(Look::Cpu)
+    Some(look)
 }
 
 fn against(section: &Section) -> Option<Look> {
@@ -229,7 +231,7 @@ published = ["It was slow."]
                 line 15, column 1: `page.question[1]`: has no answer and no `note` that says why; add one or the other
                 line 19, column 1: `page.question[2].answer[1].over`: missing; write `over = { levels = { governor = "performance" } }`
                 line 21, column 10: `page.question[2].answer[1].yes_if`: `wors` is nothing that comes out of a comparison; did you mean `worse`?
-                line 24, column 8: `page.question[2].answer[2].look`: has to be `"cpu"`: whose CPU time the cells took
+                line 24, column 8: `page.question[2].answer[2].look`: has to be `"cpu"`: whose CPU time the cells took, `"spent"`: what it was spent in, or `"windows"`: how busy CPUs were between samples of their governor
             "#]],
         );
         check(

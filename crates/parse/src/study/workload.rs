@@ -127,6 +127,7 @@ fn unit_of(text: &str) -> Unit {
         "s" => Unit::Seconds,
         "J" => Unit::Joules,
         "W" => Unit::Watts,
+        "Hz" => Unit::Hertz,
         "share" => Unit::Share,
         "" | "count" => Unit::Count,
         other => Unit::Other(other.to_owned()),

@@ -2,11 +2,15 @@
 
 use crate::cpu_share::{notable, shown};
 use crate::published::{figures, trials};
+use crate::sections::median;
 use analysis::page::{Held, Says, Seen};
 use analysis::published::{Agreement, Beside};
 use analysis::summary::{Comparison, RunData};
 use analysis::words::{counted, difference, percent, ratio_words};
+use domain::order;
+use domain::profile::{Profile, Subsystem};
 use domain::published::Figure;
+use domain::windows::GovernorWindows;
 use std::collections::BTreeSet;
 
 /// What of a row is compared.
@@ -46,6 +50,8 @@ pub(super) fn answer_cell(seen: Option<&Seen>) -> String {
                 notable(roles).map(|(role, cores)| format!("{} {}", role.name(), shown(*cores))).collect();
             if roles.is_empty() { "none that took time".to_owned() } else { roles.join(", ") }
         }
+        Some(Seen::Spent(profile)) => spent(profile),
+        Some(Seen::Windows(windows)) => loads(windows),
         Some(Seen::Compared(comparison, says)) => {
             let word = match says {
                 Says::Yes => "✓ yes",
@@ -55,6 +61,37 @@ pub(super) fn answer_cell(seen: Option<&Seen>) -> String {
             format!("{word}: {}", ratio(comparison))
         }
     }
+}
+
+/// Parts with less than this share are named together.
+const LEAST_SHARE: f64 = 0.05;
+
+/// `dm-crypt 41%, user space 13%, others 9%`.
+fn spent(profile: &Profile) -> String {
+    let share = |part: Subsystem| profile.count(|_, other| other == part) as f64 / profile.all() as f64;
+    let mut parts: Vec<(Subsystem, f64)> = Subsystem::ALL.map(|part| (part, share(part))).to_vec();
+    parts.retain(|(_, share)| *share >= LEAST_SHARE);
+    order::by(&mut parts, |a, b| b.1.total_cmp(&a.1));
+    let others = (1.0 - parts.iter().map(|(_, share)| share).sum::<f64>()).max(0.0);
+    let words = |name: &str, share: f64| format!("{name} {:.0}%", share * 100.0);
+    let named = parts.iter().map(|(part, share)| words(part.name(), *share));
+    named.chain((others >= 0.005).then(|| words("others", others))).collect::<Vec<_>>().join(", ")
+}
+
+/// `17% of 199 windows of 102 ms above 95%; median load 77%`.
+fn loads(all: &GovernorWindows) -> String {
+    let Some((_, windows)) = all.busiest() else { return "no windows".to_owned() };
+    let length = windows.mean_length().map_or_else(String::new, |length| format!(" of {length}"));
+    let count = windows.all();
+    let above = all.threshold.zip(all.above(windows)).map_or_else(
+        || format!("{count} windows{length}"),
+        |(threshold, above)| {
+            let least = if all.counts_waiting { "at least " } else { "" };
+            let share = 100.0 * above as f64 / count.max(1) as f64;
+            format!("{least}{share:.0}% of {count} windows{length} above {threshold:.0}%")
+        },
+    );
+    format!("{above}; median load {}", median(&windows.by_load(|_| true)))
 }
 
 fn ratio(comparison: &Comparison) -> String {

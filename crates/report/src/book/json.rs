@@ -3,8 +3,8 @@
 
 use super::PageReport;
 use crate::json::{
-    ComparisonView, EstimateView, RunHeadView, SCHEMA, comparison_view, ends, estimate_view, printed,
-    run_view, written,
+    ComparisonView, EstimateView, RunHeadView, SCHEMA, WindowsView, comparison_view, ends, estimate_view,
+    printed, run_view, shares_of_profile, written,
 };
 use crate::published::agrees_word;
 use analysis::page::{AnswerFound, Held, Line, Row, Says, Seen};
@@ -113,6 +113,10 @@ enum SeenView<'a> {
     },
     /// How many cores each role kept busy.
     Cores(BTreeMap<&'static str, f64>),
+    /// The shares of programs and parts of the kernel in its CPU time.
+    Shares(BTreeMap<&'static str, f64>),
+    /// How busy its busiest CPU was between two samples of its governor.
+    Windows(Option<WindowsView>),
     /// Nothing, and why where trials say it.
     Nothing(Option<&'a str>),
 }
@@ -212,6 +216,10 @@ fn seen_view(seen: &Seen) -> SeenView<'_> {
         },
         Seen::Cpu(roles) => {
             SeenView::Cores(roles.iter().map(|(role, cores)| (role.name(), *cores)).collect())
+        }
+        Seen::Spent(profile) => SeenView::Shares(shares_of_profile(profile)),
+        Seen::Windows(all) => {
+            SeenView::Windows(all.busiest().map(|(cpu, windows)| WindowsView::of(all, cpu, windows)))
         }
         Seen::Nothing(why) => SeenView::Nothing(why.as_deref()),
     }

@@ -1,8 +1,10 @@
 //! What recorded events say of each cell: what CPU time was spent in, and what governors saw.
 
 use crate::Report;
-use crate::document::{Block, in_html};
-use crate::sections::{SPENT_NOTE, spent_table, windows_note, windows_table};
+use crate::document::{Block, Table, in_html};
+use crate::sections::{
+    SERVED_NOTE, SPENT_NOTE, WAITS_NOTE, served_table, spent_table, waits_table, windows_note, windows_table,
+};
 use crate::wording::cell_label;
 use analysis::cell_events;
 use domain::windows::{GovernorWindows, Windows};
@@ -15,9 +17,20 @@ const DRAWN_CELLS: usize = 24;
 const STEP: u8 = 5;
 
 pub(super) fn spent(report: &Report) -> Option<Markup> {
-    let table = spent_table(report)?;
+    noted(SPENT_NOTE, spent_table(report)?)
+}
+
+pub(super) fn waits(report: &Report) -> Option<Markup> {
+    noted(WAITS_NOTE, waits_table(report)?)
+}
+
+pub(super) fn served(report: &Report) -> Option<Markup> {
+    noted(SERVED_NOTE, served_table(report)?)
+}
+
+fn noted(note: &str, table: Table) -> Option<Markup> {
     Some(html! {
-        p class="note" { (SPENT_NOTE) }
+        p class="note" { (note) }
         (in_html(&Block::Table(table)))
     })
 }

@@ -6,6 +6,7 @@ mod costs;
 mod factors;
 mod findings;
 mod left_out;
+mod phases;
 mod profile;
 mod published;
 mod recorded;
@@ -15,17 +16,20 @@ mod server;
 mod spent;
 mod trial;
 mod virtual_machine;
+mod waits;
 mod windows;
 
 pub(crate) use comparison::comparison;
 pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, trade_off, work_table};
+pub(crate) use phases::phases;
 pub(crate) use profile::profile;
 pub(crate) use recorded::recorded_parts;
 pub use recorded::use_in_words;
 pub(crate) use run::{findings_alone, run};
 pub(crate) use spent::{SPENT_NOTE, SPENT_TITLE, spent_table};
 pub(crate) use trial::trial;
-pub(crate) use windows::{WINDOWS_TITLE, windows_note, windows_table};
+pub(crate) use waits::{SERVED_NOTE, SERVED_TITLE, WAITS_NOTE, WAITS_TITLE, served_table, waits_table};
+pub(crate) use windows::{WINDOWS_TITLE, median, windows_note, windows_table};
 
 use crate::document::{Block, Rich, Table};
 

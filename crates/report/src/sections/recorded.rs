@@ -1,5 +1,6 @@
 //! Of a recording, what its one trial has.
 
+use super::phases::{PHASES_TITLE, phases};
 use super::profile::profile;
 use super::windows::{WINDOWS_TITLE, windows};
 use super::{heading, item, table};
@@ -28,8 +29,9 @@ pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Vec<Block>)>
     let measured = report.data.trials.iter().find_map(|trial| trial.measurement.as_ref());
     let Some(measurement) = measured else { return Vec::new() };
     let of = |table: Option<Table>| table.map(Block::Table).into_iter().collect();
-    let parts: [(&str, Vec<Block>); 6] = [
+    let parts: [(&str, Vec<Block>); 7] = [
         ("Figures", of(figures(measurement))),
+        (PHASES_TITLE, of(phases(&measurement.phases))),
         ("Whose CPU time it was", of(roles(measurement))),
         ("What it was spent in", measurement.profile.as_ref().map(profile).unwrap_or_default()),
         (WINDOWS_TITLE, measurement.windows.as_ref().map(windows).unwrap_or_default()),

@@ -10,6 +10,7 @@ use super::results::results;
 use super::server::server;
 use super::spent::spent;
 use super::virtual_machine::virtual_machine;
+use super::waits::waits;
 use super::windows::windows_of_cells;
 use super::{command, heading, paragraph};
 use crate::document::{Block, Rich};
@@ -63,6 +64,7 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         processors(report),
         spent(report),
         windows_of_cells(report),
+        waits(report),
         server(report),
         virtual_machine(report),
         findings("Findings in full", report),

@@ -1,5 +1,6 @@
 //! One trial: what it was, its figures, its commands, the settings during it and the machine's state.
 
+use super::phases::{PHASES_TITLE, phases};
 use super::profile::profile;
 use super::windows::{WINDOWS_TITLE, windows};
 use super::{command, heading, item, lines, paragraph, table, titled_table};
@@ -61,6 +62,7 @@ fn imported(Origin { tool, version, file, sha256 }: &Origin) -> String {
 fn measured(trial: &Trial, measurement: &Measurement) -> Vec<Block> {
     [
         outcome(measurement),
+        marked(measurement),
         roles(measurement),
         spent_in(measurement),
         governor(measurement),
@@ -77,6 +79,11 @@ fn outcome(measurement: &Measurement) -> Vec<Block> {
     let warnings = measurement.outcome.warnings.iter();
     blocks.extend(warnings.map(|warning| item(format!("warning: {warning}"))));
     blocks
+}
+
+fn marked(measurement: &Measurement) -> Vec<Block> {
+    let table = phases(&measurement.phases);
+    table.map(|table| vec![heading(PHASES_TITLE), Block::Table(table)]).unwrap_or_default()
 }
 
 fn roles(measurement: &Measurement) -> Vec<Block> {

@@ -94,7 +94,7 @@ fn sum(loads: &Loads) -> u64 {
 }
 
 /// The load of the window in the middle.
-fn median(loads: &Loads) -> String {
+pub(crate) fn median(loads: &Loads) -> String {
     let (middle, mut seen) = (sum(loads).div_ceil(2), 0u64);
     let load = loads.iter().find(|(_, count)| {
         seen = seen.saturating_add(**count);

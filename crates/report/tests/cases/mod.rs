@@ -190,6 +190,8 @@ pub fn trial(study: &Study, cell: &Cell, block: u32, throughput: f64) -> Trial {
             recorder: None,
             profile: None,
             windows: None,
+            phases: vec![],
+            spent: Default::default(),
             disturbances: vec![],
         }),
         lab: None,

@@ -18,6 +18,7 @@ use domain::ids::RunId;
 use domain::inventory::Inventory;
 use domain::outcome::Metric;
 use domain::per_work;
+use domain::phase::{Mark, Phase};
 use domain::trial::{PROCESS, Provenance};
 use domain::{Nanos, Sink, Timestamp};
 use events::Facts;
@@ -25,10 +26,12 @@ use machine::supervise::Supervisor;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
 use recorder::{Events, Interval, Paced, Recorder, RecorderConfig, Writing};
-use runner::event_facts;
+use runner::event_facts::{self, Sums};
 use runner::following::{Ending, Streams, Until, Watched};
+use runner::marks::{self, Marked, Marks};
 use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,6 +113,19 @@ pub fn find(
     Ok((Watched::of(pid, command, of_server)?, server))
 }
 
+/// The pipes of the recordings that go on into this place, by which they can be marked.
+///
+/// # Errors
+/// Where the notebook cannot be opened.
+pub fn underway(place: Place<'_>) -> Result<Vec<File>> {
+    let folders = match place {
+        Place::Folder(folder) => RecordingFolder::underway(folder),
+        Place::Notebook(folder) => Notebook::open(folder)?.recordings_underway(),
+    };
+    // One whose writer has died meanwhile has no pipe, or one that nobody reads.
+    Ok(folders.iter().filter_map(|folder| marks::of_recording(folder).ok().flatten()).collect())
+}
+
 /// Records until what is recorded ends, the time is over, or somebody asks us to stop. `watcher` starts who
 /// ends what is recorded should this process be killed; it is started before anything is.
 ///
@@ -140,7 +156,9 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let watching = request.server.as_ref().map(|server| server.watch(&counters)).transpose()?;
     let start = Instant::now();
     let until = Until::new(request.interrupt, request.duration.map(Duration::from));
-    let follow = |streams: Streams<'_>| request.watched.follow(&until, &recorder, streams);
+    let marks = Marks::listen(&destination.raw_dir(), &recorder);
+    let follow =
+        |streams: Streams<'_>| request.watched.follow(&until, &recorder, marks.as_ref().ok(), streams);
     let (ending, looked) = match request.onlooker {
         None => (follow(Streams::Ours), Ok(())),
         Some(onlooker) => onlooker::beside(onlooker, &begun, &spool, follow),
@@ -148,20 +166,33 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let end = Instant::now();
     let duration = Nanos::new((end - start).as_nanos() as u64);
     let mut recorded = recorder.stop()?;
+    let marked = marks.map(Marks::stop);
     drop(paced);
     let by_itself = ending.as_ref().is_ok_and(|ending| ending.by_itself);
     let counted = watching.map(|watching| watching.stop(by_itself.then_some(end)));
     let ending = ending?;
     recorded.set_workload_cpu(recorder::children_cpu() - children_before);
-    let metrics = decoded(&recorded, destination.sink())?;
+    let marks = marked.as_ref().map(|marked| marked.marks.clone()).unwrap_or_default();
+    let (metrics, phases) = decoded(&recorded, destination.sink(), marks)?;
     let removed = std::fs::remove_file(&spool);
     removed.map_err(Error::during(format!("cannot remove `{}`", spool.display())))?;
     let mut recording = begun.recording(&recorded, metrics, duration, Some(&ending));
+    recording.phases = phases;
+    match marked {
+        Err(error) => recording.recorder.absent.push(format!("no marks: {error}")),
+        Ok(Marked { left_out: 0, .. }) => {}
+        Ok(Marked { left_out, .. }) => {
+            let most = Mark::MAX;
+            recording.recorder.absent.push(format!("{left_out} marks: a recording keeps the first {most}"));
+        }
+    }
     let facts = event_facts::read(&events_file);
     let events = match (facts, &request.events) {
         (Ok(mut facts), asked) => {
-            (recording.profile, recording.windows) =
-                event_facts::kept(&mut facts, &mut recording.disks, inventory.cpufreq.as_ref());
+            let sums = Sums::taken_from(&mut facts, &mut recording.disks, inventory.cpufreq.as_ref());
+            recording.profile = sums.profile;
+            recording.windows = sums.windows;
+            recording.spent = sums.spent;
             asked.as_ref().map(|_| facts)
         }
         (Err(error), Some(_)) => return Err(error.into()),
@@ -225,6 +256,8 @@ impl Begun<'_> {
             disks: recorded.disks().to_vec(),
             profile: None,
             windows: None,
+            phases: Vec::new(),
+            spent: BTreeMap::new(),
             recorder: recorded.report().clone(),
         }
     }
@@ -291,11 +324,15 @@ impl Destination {
     }
 }
 
-/// Writes the trace, and gives what it says as a whole.
-fn decoded(recorded: &recorder::Recording, to: &mut dyn Sink) -> Result<BTreeMap<String, Metric>> {
-    let mut ends = Ends::before(to);
+/// Writes the trace, and gives what it says as a whole and from mark to mark.
+fn decoded(
+    recorded: &recorder::Recording,
+    to: &mut dyn Sink,
+    marks: Vec<Mark>,
+) -> Result<(BTreeMap<String, Metric>, Vec<Phase>)> {
+    let mut ends = Ends::with_marks(to, marks);
     recorded.decode(&mut ends)?;
-    Ok(ends.metrics())
+    Ok((ends.metrics(), ends.phases()))
 }
 
 /// What a trial's environment says of what was recorded, which goes on where there is no ending.

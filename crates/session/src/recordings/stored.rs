@@ -119,6 +119,8 @@ fn measurement(recording: &Recording, metrics: BTreeMap<String, Metric>) -> Meas
         disks: recording.disks.clone(),
         profile: recording.profile.clone(),
         windows: recording.windows.clone(),
+        phases: recording.phases.clone(),
+        spent: recording.spent.clone(),
         recorder: Some(recording.recorder.clone()),
         disturbances: Vec::new(),
     }

@@ -1,12 +1,14 @@
 //! Schema 1: a run in one small file, of which a page of the book is made.
 
-use super::measured::{MetricRecord, names_of, roles_of};
+use super::measured::{MetricRecord, ProfileRecord, WindowsRecord, names_of, roles_of};
 use super::{Meaning, RunRecord, ValidityRecord};
 use crate::kept::{Keep, Kept};
 use domain::ids::{CellId, TrialKey};
 use domain::outcome::{Metric, Outcome};
+use domain::profile::Profile;
 use domain::time::Nanos;
 use domain::trial::{Measurement, Run, Trial};
+use domain::windows::GovernorWindows;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -45,6 +47,10 @@ pub(crate) struct KeptTrial {
     duration_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     roles_ns: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    profile: Option<ProfileRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    windows: Option<WindowsRecord>,
 }
 
 /// The whole file as it is read.
@@ -84,6 +90,14 @@ pub(crate) fn records(kept: &Kept, keep: &Keep) -> (KeptHead, Vec<KeptTrial>) {
             values: metrics.keys().map(|name| trial.metric(name)).collect(),
             duration_ns: measurement.map(|m| m.duration.get()),
             roles_ns: roles,
+            profile: measurement
+                .filter(|_| keep.profile)
+                .and_then(|m| m.profile.as_ref())
+                .map(ProfileRecord::from),
+            windows: measurement
+                .filter(|_| keep.windows)
+                .and_then(|m| m.windows.as_ref())
+                .map(WindowsRecord::from),
         }
     });
     let trials = trials.collect();
@@ -146,8 +160,10 @@ fn trial(
             threads: vec![],
             disks: vec![],
             recorder: None,
-            profile: None,
-            windows: None,
+            profile: record.profile.map(Profile::try_from).transpose()?,
+            windows: record.windows.map(GovernorWindows::try_from).transpose()?,
+            phases: Vec::new(),
+            spent: Default::default(),
             disturbances: vec![],
         }),
     };

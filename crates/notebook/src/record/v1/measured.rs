@@ -3,7 +3,10 @@
 use super::Meaning;
 use domain::access::{AccessPattern, Accesses};
 use domain::outcome::{Better, Metric, Outcome};
+use domain::phase::Phase;
 use domain::profile::{Profile, Subsystem};
+use domain::request::{Op, Served, Took};
+use domain::spent::{Spent, Wait};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role};
 use domain::trial::{DiskTotals, Disturbance, Measurement, RecorderReport, ThreadTime};
@@ -34,6 +37,10 @@ pub(super) struct MeasurementRecord {
     profile: Option<ProfileRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     windows: Option<WindowsRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    phases: Vec<PhaseRecord>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    spent: BTreeMap<String, SpentRecord>,
     recorder: Option<RecorderRecord>,
     disturbances: Vec<DisturbanceRecord>,
 }
@@ -54,6 +61,7 @@ enum UnitRecord {
     Seconds,
     Joules,
     Watts,
+    Hertz,
     Share,
     Count,
     Other(String),
@@ -86,6 +94,35 @@ pub(super) struct DiskRecord {
     busy_ns: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     accesses: Option<PatternRecord>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    served: BTreeMap<String, ServedRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServedRecord {
+    count: u64,
+    sectors: u64,
+    queue: TookRecord,
+    service: TookRecord,
+    whole: TookRecord,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TookRecord {
+    count: u64,
+    sum_ns: u64,
+    max_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpentRecord {
+    cpu_ns: u64,
+    ready_ns: u64,
+    wait_ns: BTreeMap<String, u64>,
+    switches: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -149,6 +186,101 @@ struct CpuWindowsRecord {
     busy_ns: u64,
     /// Frequency in kHz, load in percent, how many.
     counts: Vec<(Option<u32>, u8, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PhaseRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    begin_ns: u64,
+    end_ns: u64,
+    metrics: BTreeMap<String, MetricRecord>,
+}
+
+impl From<&Spent> for SpentRecord {
+    fn from(spent: &Spent) -> Self {
+        let waits = Wait::ALL.iter().map(|wait| (wait.name().to_owned(), spent.waited(*wait).get()));
+        Self {
+            cpu_ns: spent.cpu_ns,
+            ready_ns: spent.ready_ns,
+            wait_ns: waits.filter(|(_, ns)| *ns > 0).collect(),
+            switches: spent.switches,
+        }
+    }
+}
+
+impl TryFrom<SpentRecord> for Spent {
+    type Error = String;
+    fn try_from(record: SpentRecord) -> Meaning<Self> {
+        let SpentRecord { cpu_ns, ready_ns, wait_ns: waits, switches } = record;
+        let mut spent = Self { cpu_ns, ready_ns, switches, ..Self::default() };
+        for (name, ns) in waits {
+            let wait = Wait::from_name(&name).ok_or_else(|| format!("`{name}` is no kind of wait"))?;
+            spent.wait_ns[wait as usize] = ns;
+        }
+        Ok(spent)
+    }
+}
+
+/// What threads spent their time on, by role.
+pub(super) fn spent_records(all: &BTreeMap<Role, Spent>) -> BTreeMap<String, SpentRecord> {
+    all.iter().map(|(role, spent)| (role.name().to_owned(), spent.into())).collect()
+}
+
+/// The meaning of [`spent_records`].
+pub(super) fn spent_of(records: BTreeMap<String, SpentRecord>) -> Meaning<BTreeMap<Role, Spent>> {
+    records.into_iter().map(|(name, record)| Ok((role(&name)?, record.try_into()?))).collect()
+}
+
+impl From<&Took> for TookRecord {
+    fn from(took: &Took) -> Self {
+        Self { count: took.count, sum_ns: took.sum.get(), max_ns: took.max.get() }
+    }
+}
+
+impl From<TookRecord> for Took {
+    fn from(record: TookRecord) -> Self {
+        Self { count: record.count, sum: Nanos::new(record.sum_ns), max: Nanos::new(record.max_ns) }
+    }
+}
+
+impl From<&Served> for ServedRecord {
+    fn from(served: &Served) -> Self {
+        let Served { count, sectors, queue, service, whole } = served;
+        let [queue, service, whole] = [queue, service, whole].map(TookRecord::from);
+        Self { count: *count, sectors: *sectors, queue, service, whole }
+    }
+}
+
+impl From<ServedRecord> for Served {
+    fn from(record: ServedRecord) -> Self {
+        let ServedRecord { count, sectors, queue, service, whole } = record;
+        let [queue, service, whole] = [queue, service, whole].map(Took::from);
+        Self { count, sectors, queue, service, whole }
+    }
+}
+
+impl From<&Phase> for PhaseRecord {
+    fn from(phase: &Phase) -> Self {
+        Self {
+            name: phase.name.clone(),
+            begin_ns: phase.begin.get(),
+            end_ns: phase.end.get(),
+            metrics: phase.metrics.iter().map(|(name, metric)| (name.clone(), metric.into())).collect(),
+        }
+    }
+}
+
+impl From<PhaseRecord> for Phase {
+    fn from(record: PhaseRecord) -> Self {
+        Self {
+            name: record.name,
+            begin: Nanos::new(record.begin_ns),
+            end: Nanos::new(record.end_ns),
+            metrics: record.metrics.into_iter().map(|(name, metric)| (name, metric.into())).collect(),
+        }
+    }
 }
 
 impl From<&GovernorWindows> for WindowsRecord {
@@ -230,6 +362,8 @@ impl From<&Measurement> for MeasurementRecord {
             disks: m.disks.iter().map(DiskRecord::from).collect(),
             profile: m.profile.as_ref().map(ProfileRecord::from),
             windows: m.windows.as_ref().map(WindowsRecord::from),
+            phases: m.phases.iter().map(PhaseRecord::from).collect(),
+            spent: spent_records(&m.spent),
             recorder: m.recorder.as_ref().map(RecorderRecord::from),
             disturbances: m.disturbances.iter().map(DisturbanceRecord::from).collect(),
         }
@@ -246,9 +380,11 @@ impl TryFrom<MeasurementRecord> for Measurement {
             duration: Nanos::new(record.duration_ns),
             roles: roles_of(record.roles_ns)?,
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
-            disks: record.disks.into_iter().map(DiskTotals::from).collect(),
+            disks: record.disks.into_iter().map(DiskTotals::try_from).collect::<Meaning<_>>()?,
             profile: record.profile.map(Profile::try_from).transpose()?,
             windows: record.windows.map(GovernorWindows::try_from).transpose()?,
+            phases: record.phases.into_iter().map(Phase::from).collect(),
+            spent: spent_of(record.spent)?,
             recorder: record.recorder.map(RecorderReport::try_from).transpose()?,
             disturbances: record.disturbances.into_iter().map(Disturbance::from).collect(),
         })
@@ -275,6 +411,7 @@ impl From<&Metric> for MetricRecord {
             Unit::Seconds => UnitRecord::Seconds,
             Unit::Joules => UnitRecord::Joules,
             Unit::Watts => UnitRecord::Watts,
+            Unit::Hertz => UnitRecord::Hertz,
             Unit::Share => UnitRecord::Share,
             Unit::Count => UnitRecord::Count,
             Unit::Other(name) => UnitRecord::Other(name.clone()),
@@ -295,6 +432,7 @@ impl From<MetricRecord> for Metric {
             UnitRecord::Seconds => Unit::Seconds,
             UnitRecord::Joules => Unit::Joules,
             UnitRecord::Watts => Unit::Watts,
+            UnitRecord::Hertz => Unit::Hertz,
             UnitRecord::Share => Unit::Share,
             UnitRecord::Count => Unit::Count,
             UnitRecord::Other(name) => Unit::Other(name),
@@ -335,6 +473,7 @@ impl From<&DiskTotals> for DiskRecord {
             write_sectors: d.write_sectors,
             busy_ns: d.busy.get(),
             accesses: d.accesses.as_ref().map(PatternRecord::from),
+            served: d.served.iter().map(|(op, served)| (op.name().to_owned(), served.into())).collect(),
         }
     }
 }
@@ -365,9 +504,12 @@ impl From<PatternRecord> for AccessPattern {
     }
 }
 
-impl From<DiskRecord> for DiskTotals {
-    fn from(record: DiskRecord) -> Self {
-        Self {
+impl TryFrom<DiskRecord> for DiskTotals {
+    type Error = String;
+    fn try_from(record: DiskRecord) -> Meaning<Self> {
+        let op = |name: &str| Op::from_name(name).ok_or_else(|| format!("`{name}` is no operation"));
+        let served = record.served.into_iter().map(|(name, served)| Ok((op(&name)?, served.into())));
+        Ok(Self {
             device: record.device,
             read_ios: record.read_ios,
             read_sectors: record.read_sectors,
@@ -375,7 +517,8 @@ impl From<DiskRecord> for DiskTotals {
             write_sectors: record.write_sectors,
             busy: Nanos::new(record.busy_ns),
             accesses: record.accesses.map(AccessPattern::from),
-        }
+            served: served.collect::<Meaning<_>>()?,
+        })
     }
 }
 

@@ -1,0 +1,97 @@
+//! What block devices were asked for, as events of it show: requests, and how long each waited in the queue of
+//! its device and how long the device took.
+
+use crate::time::Nanos;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Op {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It discards, or erases.
+    Discard,
+    /// It empties the device's cache.
+    Flush,
+    /// Anything else.
+    Other,
+}
+
+impl Op {
+    /// All of them.
+    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Discard, Op::Flush, Op::Other];
+
+    /// As it is stored and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Discard => "discard",
+            Op::Flush => "flush",
+            Op::Other => "other",
+        }
+    }
+
+    /// The operation of such a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|op| op.name() == name)
+    }
+}
+
+/// How long things took, as sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Took {
+    /// How many.
+    pub count: u64,
+    /// All together.
+    pub sum: Nanos,
+    /// The longest.
+    pub max: Nanos,
+}
+
+impl Took {
+    /// The mean; `None` of none.
+    pub fn mean(&self) -> Option<Nanos> {
+        self.sum.get().checked_div(self.count).map(Nanos::new)
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+}
+
+/// What one device did of one operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Requests that completed; of a layer without requests (md, dm), bios.
+    pub count: u64,
+    /// Their sectors of 512 B.
+    pub sectors: u64,
+    /// From the bio that a request begins with to the driver.
+    pub queue: Took,
+    /// In the driver and the device.
+    pub service: Took,
+    /// Of a layer of bios alone: from queueing to completion.
+    pub whole: Took,
+}
+
+impl Served {
+    /// Adds what it did at another time.
+    pub fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sectors = self.sectors.saturating_add(other.sectors);
+        self.queue.add(&other.queue);
+        self.service.add(&other.service);
+        self.whole.add(&other.whole);
+    }
+
+    /// The mean time of one, queue and service together; of a layer the whole.
+    pub fn mean(&self) -> Option<Nanos> {
+        let parts = Some(self.queue.mean().unwrap_or(Nanos::ZERO).saturating_add(self.service.mean()?));
+        self.whole.mean().or(parts)
+    }
+}

@@ -1,0 +1,111 @@
+//! `flyball mark`: what begins when, in a recording that goes on, and what was done from mark to mark.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use crate::support;
+use crate::support::{Place, wait_until};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::process::{Child, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_flyball");
+
+/// Where a recording into a notebook, and one into a folder of its own, have their pipe.
+fn is_recording(place: &Place, staging: &str) -> bool {
+    let pipes = ["raw/marks", "trials/b00.recorded.a0/raw/marks"];
+    let begun = support::folders(&place.path(staging));
+    begun.iter().any(|run| pipes.iter().any(|pipe| run.join(pipe).exists()))
+}
+
+fn begin(place: &Place, arguments: &[&str], staging: &str) -> Child {
+    let mut recording = place.flyball(arguments);
+    let recording = recording.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("it is recorded", || is_recording(place, staging));
+    recording
+}
+
+/// The phases that a recording says it has, and how long each took, in ms.
+fn phases(json: &[u8]) -> Vec<(Option<String>, u64)> {
+    let json: serde_json::Value = serde_json::from_slice(json).unwrap();
+    let phase = |phase: &serde_json::Value| {
+        let time = |end: &str| phase[end].as_u64().unwrap();
+        (phase["name"].as_str().map(str::to_owned), (time("end_ns") - time("begin_ns")) / 1_000_000)
+    };
+    json["phases"].as_array().unwrap().iter().map(phase).collect()
+}
+
+#[test]
+fn a_recorded_command_marks_what_it_does_in_three_ways() {
+    let place = Place::new();
+    let command = format!(
+        "sleep 0.3; '{PROGRAM}' mark busy; timeout 0.5 sh -c 'while :; do :; done'; \
+         echo ' idle ' > \"$FLYBALL_MARKS\"; sleep 0.5; printf 'the end' >&$FLYBALL_MARK_FD; sleep 0.2"
+    );
+    let output = place.output(&["record", "--json", "--", "bash", "-c", &command]);
+    assert_eq!(output.status.code(), Some(0), "{}", support::stderr(&output));
+    let found = phases(&output.stdout);
+    let names: Vec<_> = found.iter().map(|(name, _)| name.as_deref()).collect();
+    assert_eq!(names, [None, Some("busy"), Some("idle"), Some("the end")]);
+    // A line without an end counts when the recording ends: nothing is behind it.
+    for (place, least) in [(0, 250), (1, 450), (2, 450)] {
+        assert!(found[place].1 >= least, "{found:?}");
+    }
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let busy = |phase: usize| json["phases"][phase]["metrics"]["cpu_busy"]["value"].as_f64().unwrap();
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    assert!(busy(1) > 0.5 / cpus, "a CPU was busy: {}", busy(1));
+    let run = json["run"].as_str().unwrap();
+    for arguments in [&["show", run][..], &["show", run, "b00.recorded.a0"]] {
+        let shown = place.ok(arguments);
+        assert!(shown.contains("From mark to mark") || shown.contains("FROM MARK TO MARK"), "{shown}");
+        let rows: Vec<&str> = shown.lines().filter(|line| line.trim_start().starts_with("busy ")).collect();
+        assert_eq!(rows.len(), 1, "{shown}");
+    }
+    place.ok(&["report", run, "-o", "page.html"]);
+    assert!(std::fs::read_to_string(place.path("page.html")).unwrap().contains("From mark to mark"));
+    place.ok(&["export", "--format", "timeline", run, "--trace", "b00.recorded.a0", "-o", "timeline.html"]);
+    assert!(!is_recording(&place, "notebook/staging"));
+    let kept = place.path("notebook/runs").join(run).join("trials/b00.recorded.a0/raw/marks");
+    assert!(!kept.exists(), "the pipe is gone with the recording");
+}
+
+#[test]
+fn whoever_is_beside_a_recording_marks_it_by_its_place() {
+    for (arguments, staging, mark) in [
+        (&["record", "--json", "--for", "3s"][..], "notebook/staging", &["mark", "64 threads"][..]),
+        (
+            &["record", "--json", "--for", "3s", "--out", "here"],
+            "here.staging",
+            &["mark", "64 threads", "--out", "here"],
+        ),
+    ] {
+        let place = Place::new();
+        let recording = begin(&place, arguments, staging);
+        assert_eq!(place.ok(mark), "");
+        let output = recording.wait_with_output().unwrap();
+        let names: Vec<_> = phases(&output.stdout).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [None, Some("64 threads".to_owned())]);
+        // It has ended.
+        let refused = place.fails(1, mark);
+        assert!(refused.contains("nothing is being recorded into"), "{refused}");
+    }
+}
+
+#[test]
+fn marks_of_a_recording_that_is_none_or_with_no_name_are_refused() {
+    let place = Place::new();
+    let refused = place.fails(2, &["mark", " "]);
+    assert!(refused.contains("this one is empty"), "{refused}");
+    let refused = place.fails(2, &["mark", &"x".repeat(65)]);
+    assert!(refused.contains("at most 64 characters"), "{refused}");
+    // A pipe that a killed recording left, a file, and nothing.
+    mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    std::fs::write(place.path("file"), "kept").unwrap();
+    for (name, why) in [("pipe", "has ended"), ("nothing", "has ended"), ("file", "it is no named pipe")] {
+        let mut mark = place.flyball(&["mark", "load"]);
+        // The notebook that `Place` names is that of nobody who is recorded.
+        mark.env("FLYBALL_MARKS", place.path(name));
+        let output = mark.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(support::stderr(&output).contains(why), "{name}: {}", support::stderr(&output));
+    }
+    assert_eq!(std::fs::read_to_string(place.path("file")).unwrap(), "kept");
+}

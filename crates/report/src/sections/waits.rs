@@ -1,0 +1,95 @@
+//! What the threads of each cell's workload spent their time on, and how long its block devices took.
+
+use super::{heading, paragraph, table};
+use crate::Report;
+use crate::document::{Block, Table};
+use crate::wording::{cell_label, percent};
+use analysis::cell_events::{self, OfDevice};
+use domain::order;
+use domain::spent::{Spent, Wait};
+use domain::trace::Role;
+use domain::units::Unit;
+
+/// The title of [`waits_table`].
+pub(crate) const WAITS_TITLE: &str = "What the workload's threads waited for";
+
+/// What the shares are of.
+pub(crate) const WAITS_NOTE: &str = "Shares of the time of the workload's threads in all valid trials of a cell. A thread is ready where it could run and had no CPU; a wait is for what ended it.";
+
+/// The title of [`served_table`].
+pub(crate) const SERVED_TITLE: &str = "How long block devices took";
+
+/// What is counted.
+pub(crate) const SERVED_NOTE: &str = "By events of all valid trials of a cell, means. Queue: from the bio to the driver; device: from the driver to the completion; whole, of layers without requests such as md and dm: from the bio's queueing to its completion.";
+
+/// Rows of devices of one cell: those with most requests.
+const MAX_DEVICES: usize = 6;
+
+/// The shares of each cell; `None` where no switches were recorded.
+pub(crate) fn waits_table(report: &Report) -> Option<Table> {
+    let of_cell = |cell: &analysis::summary::CellSummary| {
+        let spent = *cell_events::spent(report.data, &cell.cell).get(&Role::Workload)?;
+        Some((cell_label(report, cell), spent))
+    };
+    let cells: Vec<(String, Spent)> = report.summary.cells.iter().filter_map(of_cell).collect();
+    let seen: Vec<Wait> = Wait::ALL
+        .into_iter()
+        .filter(|wait| cells.iter().any(|(_, spent)| spent.wait_ns[*wait as usize] > 0))
+        .collect();
+    let row = |(label, spent): &(String, Spent)| {
+        let all = spent.all().get().max(1) as f64;
+        let waited = seen.iter().map(|wait| spent.wait_ns[*wait as usize]);
+        let shares = [spent.cpu_ns, spent.ready_ns].into_iter().chain(waited);
+        let shares = shares.map(|ns| percent(Some(ns as f64 / all)));
+        [label.clone()].into_iter().chain(shares).collect()
+    };
+    let rows: Vec<Vec<String>> = cells.iter().map(row).collect();
+    let head: Vec<&str> =
+        ["cell", "on a CPU", "ready"].into_iter().chain(seen.iter().map(|wait| title(*wait))).collect();
+    let numbers: Vec<usize> = (1..head.len()).collect();
+    (!rows.is_empty()).then(|| table(&head, &numbers, rows))
+}
+
+const fn title(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Io => "I/O",
+        Wait::Interrupt => "irq",
+        Wait::Lock | Wait::Timer | Wait::Thread | Wait::Unknown => wait.name(),
+    }
+}
+
+/// How long devices took in each cell; `None` where no requests were recorded.
+pub(crate) fn served_table(report: &Report) -> Option<Table> {
+    let rows: Vec<Vec<String>> = report
+        .summary
+        .cells
+        .iter()
+        .flat_map(|cell| {
+            let mut served = cell_events::served(report.data, &cell.cell);
+            order::by_key(&mut served, |one| std::cmp::Reverse(one.served.count));
+            served.truncate(MAX_DEVICES);
+            let label = cell_label(report, cell);
+            served.into_iter().map(move |one| row(&label, &one)).collect::<Vec<_>>()
+        })
+        .collect();
+    let head = ["cell", "device", "what", "a second", "queue", "device took", "whole"];
+    (!rows.is_empty()).then(|| table(&head, &[3, 4, 5, 6], rows))
+}
+
+fn row(label: &str, one: &OfDevice) -> Vec<String> {
+    let OfDevice { device, op, served, time } = one;
+    let times = [&served.queue, &served.service, &served.whole];
+    let times = times.map(|took| took.mean().map_or_else(|| "–".to_owned(), |mean| mean.to_string()));
+    let rate = Unit::PerSecond.show(served.count as f64 / time.secs());
+    [label.to_owned(), device.clone(), op.name().to_owned(), rate].into_iter().chain(times).collect()
+}
+
+/// The tables with their titles.
+pub(super) fn waits(report: &Report) -> Vec<Block> {
+    let tables =
+        [(WAITS_TITLE, waits_table(report), WAITS_NOTE), (SERVED_TITLE, served_table(report), SERVED_NOTE)];
+    let titled = |(title, table, note): (&'static str, Option<Table>, &'static str)| {
+        Some([heading(title), Block::Table(table?), paragraph(note)])
+    };
+    tables.into_iter().filter_map(titled).flatten().collect()
+}
