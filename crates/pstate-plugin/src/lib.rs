@@ -51,8 +51,13 @@
 //! how. The latency is waited off when the CPU resumes, before it executes anything. `mwait` is not offered:
 //! TCG does not halt in it with more than one CPU. Without `idle` a halted CPU is woken as fast as the host
 //! does it.
+//!
+//! # Where instructions are executed
+//! With `blocks=FILE` the kernel's instructions are counted by block, and marks have the counts appended to
+//! that file (`blocks.rs`): a test holds samples of call stacks against them.
 #![cfg_attr(test, allow(dead_code, reason = "only QEMU can call the part that is left out of the tests"))]
 
+mod blocks;
 mod host;
 mod hwp;
 mod opcode;

@@ -18,6 +18,8 @@ pub struct Options {
     pub shared: bool,
     /// The file that the record is appended to.
     pub record: PathBuf,
+    /// The file that counts by block are appended to; `None`: nothing is counted by block (`blocks.rs`).
+    pub blocks: Option<PathBuf>,
     /// The processor whose registers the guest has; `None`: it has QEMU's, and P-states by ports.
     pub processor: Option<ProcessorOptions>,
     /// The idle states of a machine with a processor, least first; none: a CPU halts, and nothing is told of
@@ -99,7 +101,7 @@ pub struct HwpOptions {
 impl Options {
     /// From `key=value` arguments; an error names the argument, and what it must be.
     pub fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
-        let (mut speeds, mut pace, mut record) = (None, None, None);
+        let (mut speeds, mut pace, mut record, mut blocks) = (None, None, None, None);
         let (mut first_port, mut control_port, mut shared) = (0x5c0, 0x5be, false);
         let (mut given, mut idle, mut idle_port) = (Given::default(), Vec::new(), 0x8f00);
         for argument in arguments {
@@ -120,6 +122,7 @@ impl Options {
                 "idle" => idle = parse_idle(value)?,
                 "idle_port" => idle_port = parse_port(key, value)?,
                 "record" => record = Some(PathBuf::from(value)),
+                "blocks" => blocks = Some(PathBuf::from(value)),
                 _ => return Err(format!("unknown argument `{key}`")),
             }
         }
@@ -138,6 +141,7 @@ impl Options {
             control_port,
             shared,
             record: record.ok_or("argument `record` is missing")?,
+            blocks,
         })
     }
 
@@ -304,12 +308,15 @@ mod tests {
                 control_port: 0x5be,
                 shared: true,
                 record: "/tmp/a=b".into(),
+                blocks: None,
                 processor: None,
                 idle: Vec::new(),
                 idle_port: 0x8f00,
             }
         );
         assert_eq!(options.ns_per_instruction(), [50.0, 100.0]);
+        let blocks = parse("table=1,pace=1,record=r,blocks=/tmp/b").unwrap().blocks;
+        assert_eq!(blocks, Some("/tmp/b".into()));
     }
 
     #[test]

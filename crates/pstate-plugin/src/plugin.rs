@@ -4,6 +4,7 @@
 //! check, and another only when it writes this CPU's state or the control port. Nothing sleeps while it holds
 //! one.
 
+use crate::blocks;
 use crate::opcode::{self, Kind};
 use crate::options::{Options, ProcessorOptions};
 use crate::package::Package;
@@ -16,6 +17,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -102,6 +104,14 @@ struct Plugin {
     /// Where a CPU's ratio depends on the others. Locked before any CPU's account, never after one.
     package: Option<Mutex<Package>>,
     record: Mutex<Record>,
+    /// Where instructions are counted by block.
+    blocks: Option<Blocks>,
+}
+
+struct Blocks {
+    counts: *mut qemu::Scoreboard,
+    table: Mutex<blocks::Table>,
+    file: File,
 }
 
 struct Record {
@@ -110,8 +120,8 @@ struct Record {
     began_ns: Option<u64>,
 }
 
-// SAFETY: the only member that is not Send and Sync by itself is the scoreboard's address, which is only ever
-// handed to QEMU's functions, and these may be called from any virtual CPU's thread.
+// SAFETY: the only members that are not Send and Sync by themselves are the scoreboards' addresses, which are
+// only ever handed to QEMU's functions, and these may be called from any virtual CPU's thread.
 unsafe impl Send for Plugin {}
 // SAFETY: as above.
 unsafe impl Sync for Plugin {}
@@ -195,13 +205,8 @@ impl Plugin {
             return Err("it paces the CPUs of a whole machine, not of one process".to_owned());
         }
         let options = Options::parse(arguments.iter().map(String::as_str))?;
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&options.record)
-            .and_then(|mut file| file.write_all(record::header(&options).as_bytes()).map(|()| file))
-            .map_err(|error| format!("cannot write the record `{}`: {error}", options.record.display()))?;
-        file.flush().map_err(|error| error.to_string())?;
+        let file = begin_file(&options.record, &record::header(&options))?;
+        let blocks = options.blocks.as_deref().map(Blocks::new).transpose()?;
         if options.processor.is_some() {
             hooks::install()?;
         }
@@ -216,6 +221,7 @@ impl Plugin {
             counter: Counter { score: unsafe { qemu::qemu_plugin_scoreboard_new(8) }, offset: 0 },
             cpus: (0..cpus).map(|_| Cpu::new(&options)).collect(),
             record: Mutex::new(Record { file, began_ns: None }),
+            blocks,
             options,
         })
     }
@@ -282,9 +288,16 @@ impl Plugin {
             }
             record::count(&mut text, cpu, &account.vcpu);
         });
-        if let Err(error) = record.file.write_all(text.as_bytes()) {
-            let _ = writeln!(std::io::stderr(), "pstate-plugin: cannot write the record: {error}");
+        append(&record.file, &text);
+        if value > 1
+            && let Some(blocks) = &self.blocks
+        {
+            blocks.mark(now_ns, value, self.present());
         }
+    }
+
+    fn present(&self) -> impl Iterator<Item = usize> {
+        (0..self.cpus.len()).filter(|cpu| self.lock(*cpu).present)
     }
 
     /// A CPU whose wish or activity may be another one than before: where the package has a part in ratios,
@@ -339,6 +352,49 @@ impl Plugin {
                 visit(cpu, &mut account, count);
             }
         }
+    }
+}
+
+/// Opens a file that is appended to, and writes its first line.
+fn begin_file(path: &Path, header: &str) -> Result<File, String> {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    let begun = opened.and_then(|mut file| file.write_all(header.as_bytes()).map(|()| file));
+    begun.map_err(|error| format!("cannot write the record `{}`: {error}", path.display()))
+}
+
+fn append(mut file: &File, text: &str) {
+    if let Err(error) = file.write_all(text.as_bytes()) {
+        let _ = writeln!(std::io::stderr(), "pstate-plugin: cannot write the record: {error}");
+    }
+}
+
+impl Blocks {
+    fn new(path: &Path) -> Result<Self, String> {
+        let file = begin_file(path, blocks::HEADER)?;
+        // SAFETY: so many 64-bit counters for each CPU, all zero; they are never freed.
+        let counts = unsafe { qemu::qemu_plugin_scoreboard_new(8 * blocks::COUNTS) };
+        Ok(Self { counts, table: Mutex::default(), file })
+    }
+
+    fn table(&self) -> MutexGuard<'_, blocks::Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counter(&self, count: usize) -> Counter {
+        Counter { score: self.counts, offset: 8 * count }
+    }
+
+    /// Appends what these CPUs have executed since the machine started.
+    fn mark(&self, now_ns: u64, value: u8, cpus: impl Iterator<Item = usize>) {
+        let mut text = String::new();
+        blocks::mark(&mut text, now_ns, value);
+        for cpu in cpus {
+            // SAFETY: the counters live for ever, and the CPU exists.
+            let executed = |count| unsafe { qemu::qemu_plugin_u64_get(self.counter(count), cpu as c_uint) };
+            self.table().cpu(&mut text, cpu, executed);
+        }
+        blocks::end(&mut text);
+        append(&self.file, &text);
     }
 }
 
@@ -449,6 +505,16 @@ fn on_translate(block: *mut qemu::Block) {
             plugin.check_every,
             ptr::null_mut(),
         );
+        if let Some(blocks) = &plugin.blocks {
+            let address = qemu::qemu_plugin_insn_vaddr(qemu::qemu_plugin_tb_get_insn(block, 0));
+            let counter = blocks.counter(blocks.table().count_of(address));
+            qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+                block,
+                qemu::ADD,
+                counter,
+                instructions as u64,
+            );
+        }
         for index in 0..instructions {
             watch(qemu::qemu_plugin_tb_get_insn(block, index));
         }
