@@ -104,6 +104,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
             "files",
             "strict-toml",
             "parse",
+            "events",
             "analysis",
             "report",
             "machine",

@@ -8,7 +8,7 @@
 
 use crate::support;
 use crate::support::Place;
-use crate::support::lab::{TOO_BUSY, kernels, lateness, missing, pacing, without_plugin};
+use crate::support::lab::{TOO_BUSY, instead_of_qemu, kernels, lateness, missing, pacing, without_plugin};
 use domain::lab::{ENERGY_MODELLED, Pacing};
 use domain::trial::{Trial, Validity};
 use domain::units::Hertz;
@@ -439,14 +439,6 @@ fn turbostat_reads_the_frequency_and_the_watts_of_the_table() {
         }
         assert_eq!(rows.len(), 2, "{told}{complaint}");
     });
-}
-
-/// A program that stands for QEMU: this shell line, with QEMU's arguments.
-fn instead_of_qemu(place: &Place, line: &str) -> String {
-    let path = place.path("qemu");
-    std::fs::write(&path, format!("#!/bin/bash\n{line}\n")).unwrap();
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    path.to_str().unwrap().to_owned()
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod lab_governors;
 mod lab_kills;
 mod lab_md_maps;
 mod lab_power;
+mod lab_shares;
 mod lab_stacks;
 mod lab_storage;
 mod lab_tuning;

@@ -30,6 +30,7 @@ const ALONE: &[&str] = &[
     "lab_events",
     "lab_fidelity",
     "lab_governors",
+    "lab_shares",
     "lab_tuning",
     "modelled_disks",
 ];

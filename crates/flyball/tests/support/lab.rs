@@ -68,6 +68,14 @@ pub fn slow_pstates(place: &Place) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// A program that stands for QEMU: this shell line, with QEMU's arguments.
+pub fn instead_of_qemu(place: &Place, line: &str) -> String {
+    let path = place.path("qemu");
+    std::fs::write(&path, format!("#!/bin/bash\n{line}\n")).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
 /// Why a program of the host, which the guest would get, is missing.
 pub fn without(programs: &[&str]) -> Option<String> {
     let is_missing = |program: &&&str| {
