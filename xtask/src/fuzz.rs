@@ -15,7 +15,7 @@ use domain::bench::{Sink, SinkError};
 use domain::rng::{Rng, Seed};
 use domain::trace::TraceHead;
 use events::Facts;
-use events::perf_data::convert;
+use events::foreign::{Convert, converter};
 use parse::import::{Kind, Pace, read, recognise, stream};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -364,8 +364,8 @@ impl Target {
 fn answer(name: &str, input: &[u8]) -> Result<String, String> {
     let kind = if name == "any" { recognise(input) } else { Kind::from_name(name) };
     let Some(kind) = kind else { return Ok("unknown".to_owned()) };
-    if kind == Kind::PerfData {
-        return answer_of_perf_data(input);
+    if let Some(convert) = converter(kind) {
+        return answer_of_events(convert, input);
     }
     let imported = match read(kind, &mut std::io::Cursor::new(input), Pace::default()) {
         Ok(imported) => imported,
@@ -399,10 +399,10 @@ fn answer(name: &str, input: &[u8]) -> Result<String, String> {
     ))
 }
 
-/// The same of a file of `perf record`: it is converted, and then read as a recording of ours.
-fn answer_of_perf_data(input: &[u8]) -> Result<String, String> {
+/// The same of another tool's recording: it is converted, and then read as a recording of ours.
+fn answer_of_events(convert: Convert, input: &[u8]) -> Result<String, String> {
     let mut bytes = Vec::new();
-    let converted = match convert(std::io::Cursor::new(input), &mut bytes) {
+    let converted = match convert(input, &mut bytes) {
         Ok(converted) => converted,
         Err(error) => return Ok(without_figures(&error.to_string())),
     };
@@ -445,8 +445,8 @@ impl Sink for Rows {
 /// Whether a parser makes something of a file.
 fn understood(name: &str, input: &[u8]) -> bool {
     let kind = if name == "any" { recognise(input) } else { Kind::from_name(name) };
-    if kind == Some(Kind::PerfData) {
-        return convert(std::io::Cursor::new(input), std::io::sink()).is_ok();
+    if let Some(convert) = kind.and_then(converter) {
+        return convert(input, &mut Vec::new()).is_ok();
     }
     kind.is_some_and(|kind| read(kind, &mut std::io::Cursor::new(input), Pace::default()).is_ok())
 }

@@ -33,6 +33,7 @@ pub const MAX_CPUS: u32 = 8192;
 const MAX_FORMATS: usize = 1 << 10;
 const MAX_TASKS: usize = 4 << 20;
 const MAX_DEVICES: usize = 1 << 16;
+pub(crate) const MAX_SYMBOLS: usize = 1 << 16;
 const MAX_NOTES: usize = 1 << 12;
 
 /// What a frame holds.
@@ -310,7 +311,7 @@ impl Tables {
     fn symbol(&mut self, mut fields: Fields<'_>) -> Option<()> {
         let address = fields.u64()?;
         let name = fields.text();
-        (self.symbols.len() < MAX_DEVICES).then(|| drop(self.symbols.insert(address, name)))
+        (self.symbols.len() < MAX_SYMBOLS).then(|| drop(self.symbols.insert(address, name)))
     }
 
     fn fired(&mut self, cpu: u16, mut fields: Fields<'_>) -> Option<()> {

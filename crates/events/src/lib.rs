@@ -16,6 +16,7 @@ mod decode;
 mod event;
 pub mod facts;
 mod file;
+pub mod foreign;
 mod layout;
 mod owner;
 pub mod perf_data;
@@ -23,6 +24,7 @@ mod profile;
 mod records;
 mod requests;
 mod subsystem;
+pub mod trace_dat;
 
 pub use decode::{Losses, decode};
 pub use domain::request::Op;

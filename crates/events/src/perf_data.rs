@@ -10,51 +10,12 @@
 //! the youngest record of the round before has been written by then: that is the time that our own rounds
 //! have.
 
-use crate::file::{Head, Kind, LONGEST_FRAME, MAGIC, header};
+use crate::foreign::{Bytes, Converted, Error, FORMATS_MAGIC, KTHREADD, NO_TRACEPOINT, Section, Writer};
+use crate::foreign::{event_formats, ftrace_formats, headers};
 use crate::owner::Owner;
 use crate::records::{COMM, FORK, Fields, LOST, LOST_SAMPLES, SAMPLE};
-use domain::event_set::Set;
-use domain::{Nanos, Timestamp};
+use domain::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-
-/// Why a file of perf's cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The input or output failed.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// It could be read, had it been written in another way.
-    #[error("{0}")]
-    Otherwise(&'static str),
-    /// What stands there cannot be meant.
-    #[error("the {what} at byte {at} cannot be read")]
-    Damaged {
-        /// From the file's begin.
-        at: u64,
-        /// What was expected there.
-        what: &'static str,
-    },
-}
-
-/// What a converted file is of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Converted {
-    /// The kernel's release, where the file states it.
-    pub kernel: Option<String>,
-    /// The host's name, where the file states it.
-    pub host: Option<String>,
-    /// perf's version, where the file states it.
-    pub perf: Option<String>,
-    /// perf's command line, where the file states it.
-    pub command: Vec<String>,
-    /// How many records of known tracepoints there are.
-    pub events: u64,
-    /// From the first to the last of them.
-    pub span: Nanos,
-    /// Samples of anything else, which are left out.
-    pub others: u64,
-}
 
 /// What it begins with, as this machine's byte order writes it.
 pub const PERF_MAGIC: &[u8; 8] = b"PERFILE2";
@@ -103,16 +64,11 @@ const EXEC: u16 = 1 << 13;
 /// Bounds on what a hostile file may ask for.
 const MAX_ATTRS: u64 = 4096;
 const MAX_IDS: u64 = 1 << 20;
-const MAX_TEXT: u64 = 1 << 20;
-const MAX_TABLES: u64 = 256 << 20;
 const MAX_TASKS: usize = 1 << 20;
 
 /// What a child of perf's is called until it executes the command that was given
 /// (`evlist__prepare_workload` of tools/perf/util/evlist.c): other programs begin meanwhile as well.
 const PERFS_CHILD: &str = "perf-exec";
-
-/// The number of a process that makes the kernel's threads.
-const KTHREADD: u32 = 2;
 
 /// How one event's samples lie.
 #[derive(Clone, Copy, Debug)]
@@ -123,44 +79,38 @@ struct Attr {
     has_id_of_all: bool,
 }
 
-/// A part of the file.
-#[derive(Clone, Copy, Debug)]
-struct Section {
-    offset: u64,
-    size: u64,
-}
-
-/// Reads a file of perf's, and writes it in the form of this crate.
+/// Reads a file of perf's, and appends it in the form of this crate.
 ///
 /// # Errors
 /// Where it is no such file, has no tracepoint that is known, or is damaged: with the offset.
-pub fn convert<R: Read + Seek, W: Write>(mut input: R, output: W) -> Result<Converted, Error> {
-    let layout = Layout::read(&mut input)?;
+pub fn convert(file: &[u8], output: &mut Vec<u8>) -> Result<Converted, Error> {
+    let layout = Layout::read(file)?;
     let mut converted = layout.converted.clone();
-    let mut writer = Writer { to: output, waiting: BTreeMap::new(), youngest: 0 };
-    let first = Scan::of(&mut input, &layout)?;
-    let begin = first.begin.ok_or(Error::Otherwise(NO_TRACEPOINT))?;
-    writer.begin(&converted, &layout.formats, layout.cpus.max(first.cpus), begin)?;
-    writer.tasks(&first)?;
-    let mut records = Records::new(&mut input, layout.data)?;
-    while let Some(record) = records.next()? {
+    let records = Records::of(file, layout.data)?;
+    let first = Scan::of(records.clone(), &layout)?;
+    let begin = first.begin.ok_or_else(no_tracepoint)?;
+    let cpus = layout.cpus.max(first.cpus);
+    let mut writer = Writer::begin(output, &converted, &layout.formats, cpus, begin);
+    first.write(&mut writer);
+    for record in records {
+        let record = record?;
         match record.kind {
             SAMPLE => match layout.sample(record.body) {
                 Some(sample) if layout.is_known(sample.raw) => {
-                    writer.sample(&sample)?;
+                    writer.event(sample.cpu, sample.time, sample.raw);
                     converted.events += 1;
                 }
                 _ => converted.others += 1,
             },
-            LOST | LOST_SAMPLES => writer.loss(&record, &layout)?,
-            FINISHED_ROUND => writer.round()?,
+            LOST | LOST_SAMPLES => layout.loss(&record, &mut writer),
+            FINISHED_ROUND => writer.round(writer.youngest),
             _ => {}
         }
     }
     if converted.events == 0 {
-        return Err(Error::Otherwise(NO_TRACEPOINT));
+        return Err(no_tracepoint());
     }
-    writer.end()?;
+    writer.end();
     converted.span = Nanos::new(writer.youngest.saturating_sub(begin));
     Ok(converted)
 }
@@ -168,8 +118,12 @@ pub fn convert<R: Read + Seek, W: Write>(mut input: R, output: W) -> Result<Conv
 const COMPRESSED_FILE: &str =
     "its records are compressed; `perf record` without `-z` writes a file that is read";
 
-const NO_TRACEPOINT: &str = "it has no sample of a tracepoint that is read here; `perf record -a -e 'sched:sched_switch' \
--e 'sched:sched_waking' -e 'block:block_bio_*' -e 'block:block_rq_*' -e 'power:cpu_idle' -e 'power:cpu_frequency'` records some";
+const RECORDED_SO: &str = "`perf record -a -e 'sched:sched_switch' -e 'sched:sched_waking' -e 'block:block_bio_*' \
+-e 'block:block_rq_*' -e 'power:cpu_idle' -e 'power:cpu_frequency'` records some";
+
+fn no_tracepoint() -> Error {
+    Error::otherwise(format!("{NO_TRACEPOINT}; {RECORDED_SO}"))
+}
 
 /// What stands around the records.
 struct Layout {
@@ -183,15 +137,13 @@ struct Layout {
 }
 
 impl Layout {
-    fn read<R: Read + Seek>(input: &mut R) -> Result<Self, Error> {
-        let end = input.seek(SeekFrom::End(0))?;
-        input.seek(SeekFrom::Start(0))?;
-        let mut bytes = Bytes { input, at: 0, end };
+    fn read(file: &[u8]) -> Result<Self, Error> {
+        let mut bytes = Bytes::new(file);
         let magic = bytes.take::<8>("magic")?;
         if magic != *PERF_MAGIC {
             let mut swapped = *PERF_MAGIC;
             swapped.reverse();
-            return Err(Error::Otherwise(if magic == swapped {
+            return Err(Error::otherwise(if magic == swapped {
                 "it was recorded on a machine of another byte order, which is not read"
             } else {
                 "it does not begin as a file of perf record's"
@@ -199,7 +151,7 @@ impl Layout {
         }
         // In a pipe there is no more of a header than this (`struct perf_pipe_file_header`).
         if bytes.u64("size of the header")? < 104 {
-            return Err(Error::Otherwise(
+            return Err(Error::otherwise(
                 "perf wrote it into a pipe; `perf record -o FILE` writes a file that is read",
             ));
         }
@@ -220,13 +172,13 @@ impl Layout {
         };
         layout.attrs(&mut bytes, attrs, attr_size)?;
         let has = |feature: u32| flags[(feature / 64) as usize] >> (feature % 64) & 1 == 1;
-        bytes.seek(data.offset.saturating_add(data.size))?;
+        bytes.seek(data.offset.saturating_add(data.size));
         let mut sections = Vec::new();
         for feature in (0..FEATURES).filter(|feature| has(*feature)) {
             sections.push((feature, bytes.section("section of a feature")?));
         }
         if has(COMPRESSED) {
-            return Err(Error::Otherwise(COMPRESSED_FILE));
+            return Err(Error::otherwise(COMPRESSED_FILE));
         }
         for (feature, section) in sections {
             layout.feature(&mut bytes, feature, section)?;
@@ -234,12 +186,7 @@ impl Layout {
         Ok(layout)
     }
 
-    fn attrs<R: Read + Seek>(
-        &mut self,
-        bytes: &mut Bytes<'_, R>,
-        section: Section,
-        size: u64,
-    ) -> Result<(), Error> {
+    fn attrs(&mut self, bytes: &mut Bytes<'_>, section: Section, size: u64) -> Result<(), Error> {
         let damaged = Error::Damaged { at: section.offset, what: "table of events" };
         // `struct perf_event_attr` of its first version, and the place of the event's numbers.
         if !(80..=4096).contains(&size) || section.size / size > MAX_ATTRS {
@@ -247,17 +194,17 @@ impl Layout {
         }
         for number in 0..section.size / size {
             let at = section.offset + number * size;
-            bytes.seek(at)?;
+            bytes.seek(at);
             let kind = bytes.u32("type of an event")?;
-            bytes.seek(at + 24)?;
+            bytes.seek(at + 24);
             let (sample_type, read_format, flags) =
                 (bytes.u64("event")?, bytes.u64("event")?, bytes.u64("event")?);
-            bytes.seek(at + size - 16)?;
+            bytes.seek(at + size - 16);
             let ids = bytes.section("numbers of an event")?;
             if ids.size / 8 > MAX_IDS {
                 return Err(damaged);
             }
-            bytes.seek(ids.offset)?;
+            bytes.seek(ids.offset);
             for _ in 0..ids.size / 8 {
                 let id = bytes.u64("number of an event")?;
                 self.by_id.insert(id, self.attrs.len());
@@ -268,23 +215,18 @@ impl Layout {
         Ok(())
     }
 
-    fn feature<R: Read + Seek>(
-        &mut self,
-        bytes: &mut Bytes<'_, R>,
-        feature: u32,
-        section: Section,
-    ) -> Result<(), Error> {
-        bytes.seek(section.offset)?;
+    fn feature(&mut self, bytes: &mut Bytes<'_>, feature: u32, section: Section) -> Result<(), Error> {
+        bytes.seek(section.offset);
         match feature {
             TRACING_DATA => self.tracing_data(bytes)?,
-            HOST => self.converted.host = Some(bytes.string()?),
-            RELEASE => self.converted.kernel = Some(bytes.string()?),
-            VERSION => self.converted.perf = Some(bytes.string()?),
+            HOST => self.converted.host = Some(string(bytes)?),
+            RELEASE => self.converted.kernel = Some(string(bytes)?),
+            VERSION => self.converted.version = Some(string(bytes)?),
             CPUS => self.cpus = bytes.u32("number of CPUs")?,
             COMMAND => {
                 let count = bytes.u32("number of words")?;
                 for _ in 0..count.min(1024) {
-                    self.converted.command.push(bytes.string()?);
+                    self.converted.command.push(string(bytes)?);
                 }
             }
             _ => {}
@@ -293,10 +235,10 @@ impl Layout {
     }
 
     /// Formats of tracepoints. In front of them are those of ftrace's own records.
-    fn tracing_data<R: Read + Seek>(&mut self, bytes: &mut Bytes<'_, R>) -> Result<(), Error> {
+    fn tracing_data(&mut self, bytes: &mut Bytes<'_>) -> Result<(), Error> {
         let what = "tracing data";
         let begin = bytes.at;
-        if bytes.take::<10>(what)? != *b"\x17\x08\x44tracing" {
+        if bytes.take::<10>(what)? != *FORMATS_MAGIC {
             return Err(Error::Damaged { at: begin, what });
         }
         bytes.ended_by_zero(what)?;
@@ -305,34 +247,9 @@ impl Layout {
             return Err(Error::Damaged { at: begin, what });
         }
         bytes.u32(what)?;
-        for _ in ["header_page", "header_event"] {
-            bytes.ended_by_zero(what)?;
-            let size = bytes.u64(what)?;
-            bytes.pass(size)?;
-        }
-        let count = bytes.u32(what)?;
-        for _ in 0..count.min(MAX_ATTRS as u32) {
-            let size = bytes.u64(what)?;
-            bytes.pass(size)?;
-        }
-        let known: BTreeSet<&str> = Set::ALL.iter().flat_map(|set| set.tracepoints()).copied().collect();
-        let systems = bytes.u32(what)?;
-        for _ in 0..systems.min(MAX_ATTRS as u32) {
-            let system = bytes.ended_by_zero(what)?;
-            let count = bytes.u32(what)?;
-            for _ in 0..count.min(MAX_ATTRS as u32) {
-                let at = bytes.at;
-                let size = bytes.u64(what)?;
-                let text = bytes.text(size, what)?;
-                let name = text.lines().find_map(|line| line.strip_prefix("name: ")).unwrap_or_default();
-                let id = text.lines().find_map(|line| line.strip_prefix("ID: "));
-                let id = id.and_then(|id| id.trim().parse().ok()).ok_or(Error::Damaged { at, what })?;
-                let name = format!("{system}/{}", name.trim());
-                if known.contains(name.as_str()) {
-                    self.formats.insert(id, format!("{name}\n{text}"));
-                }
-            }
-        }
+        headers(bytes)?;
+        ftrace_formats(bytes)?;
+        self.formats = event_formats(bytes)?.known;
         Ok(())
     }
 
@@ -417,6 +334,18 @@ impl Layout {
         }
         Some((time?, cpu))
     }
+
+    /// Writes how many were lost: behind which event, or alone.
+    fn loss(&self, record: &Record<'_>, writer: &mut Writer<'_>) {
+        let Some((time, cpu)) = self.place_of(record.body) else { return };
+        let mut fields = Fields(record.body);
+        if record.kind == LOST {
+            fields.u64();
+        }
+        if let Some(count) = fields.u64() {
+            writer.loss(cpu, time, count);
+        }
+    }
 }
 
 /// What of a sample is written.
@@ -441,10 +370,10 @@ struct Scan {
 }
 
 impl Scan {
-    fn of<R: Read + Seek>(input: &mut R, layout: &Layout) -> Result<Self, Error> {
+    fn of(records: Records<'_>, layout: &Layout) -> Result<Self, Error> {
         let mut scan = Self::default();
-        let mut records = Records::new(input, layout.data)?;
-        while let Some(record) = records.next()? {
+        for record in records {
+            let record = record?;
             match record.kind {
                 SAMPLE => {
                     if let Some(sample) = layout.sample(record.body) {
@@ -455,7 +384,7 @@ impl Scan {
                 COMM => scan.comm(&record),
                 FORK => scan.fork(&record),
                 kind if COMPRESSED_RECORDS.contains(&kind) => {
-                    return Err(Error::Otherwise(COMPRESSED_FILE));
+                    return Err(Error::otherwise(COMPRESSED_FILE));
                 }
                 _ => {}
             }
@@ -509,119 +438,20 @@ impl Scan {
             false => Owner::Other,
         }
     }
-}
 
-/// Writes frames.
-struct Writer<W> {
-    to: W,
-    /// By CPU, what is not written yet.
-    waiting: BTreeMap<u16, Vec<u8>>,
-    /// The latest time.
-    youngest: u64,
-}
-
-/// So much waits of a CPU.
-const CHUNK: usize = 256 << 10;
-
-impl<W: Write> Writer<W> {
-    fn frame(&mut self, kind: Kind, cpu: u16, bytes: &[u8]) -> Result<(), Error> {
-        for part in bytes.chunks(LONGEST_FRAME) {
-            self.to.write_all(&header(kind, cpu, part.len()))?;
-            self.to.write_all(part)?;
-        }
-        Ok(())
-    }
-
-    fn begin(
-        &mut self,
-        of: &Converted,
-        formats: &BTreeMap<u16, String>,
-        cpus: u32,
-        begin: u64,
-    ) -> Result<(), Error> {
-        self.to.write_all(MAGIC)?;
-        let head = Head {
-            origin: Nanos::new(begin),
-            start: Timestamp::from_unix_nanos(0),
-            cpus,
-            ring_bytes: 0,
-            kernel: of.kernel.clone().unwrap_or_default(),
-        };
-        self.frame(Kind::Head, 0, &head.bytes())?;
-        for format in formats.values() {
-            self.frame(Kind::Format, 0, format.as_bytes())?;
-        }
-        self.frame(Kind::Begin, 0, &begin.to_le_bytes())
-    }
-
-    fn tasks(&mut self, scan: &Scan) -> Result<(), Error> {
-        let (first, others): (Vec<_>, Vec<_>) = scan.tasks.iter().partition(|(tid, (pid, _))| *tid == pid);
+    fn write(&self, to: &mut Writer<'_>) {
+        let (first, others): (Vec<_>, Vec<_>) = self.tasks.iter().partition(|(tid, (pid, _))| *tid == pid);
         for (pid, (_, name)) in first {
-            let bytes = [&pid.to_le_bytes()[..], &[scan.owner(*pid) as u8], name.as_bytes()].concat();
-            self.frame(Kind::Task, 0, &bytes)?;
+            to.task(*pid, self.owner(*pid), name);
         }
         for (tid, (pid, _)) in others {
-            if scan.tasks.contains_key(pid) {
-                self.frame(Kind::Thread, 0, &[tid.to_le_bytes(), pid.to_le_bytes()].concat())?;
+            if self.tasks.contains_key(pid) {
+                to.thread(*tid, *pid);
             }
         }
-        for pid in scan.workloads() {
-            let bytes = [&pid.to_le_bytes()[..], &[Owner::Workload as u8]].concat();
-            self.frame(Kind::Owner, 0, &bytes)?;
+        for pid in self.workloads() {
+            to.owner(pid, Owner::Workload);
         }
-        Ok(())
-    }
-
-    fn sample(&mut self, sample: &Sample<'_>) -> Result<(), Error> {
-        let size = (sample.raw.len() as u32).to_ne_bytes();
-        self.record(SAMPLE, sample.cpu, sample.time, &[&sample.time.to_ne_bytes(), &size, sample.raw])
-    }
-
-    fn loss(&mut self, record: &Record<'_>, layout: &Layout) -> Result<(), Error> {
-        let Some((time, cpu)) = layout.place_of(record.body) else { return Ok(()) };
-        let counts = if record.kind == LOST { record.body.get(..16) } else { record.body.get(..8) };
-        match counts {
-            Some(counts) => self.record(record.kind, cpu, time, &[counts, &time.to_ne_bytes()]),
-            None => Ok(()),
-        }
-    }
-
-    fn record(&mut self, kind: u32, cpu: u32, time: u64, parts: &[&[u8]]) -> Result<(), Error> {
-        self.youngest = self.youngest.max(time);
-        let length = 8 + parts.iter().map(|part| part.len()).sum::<usize>();
-        let (Ok(size), Ok(cpu)) = (u16::try_from(length.next_multiple_of(8)), u16::try_from(cpu)) else {
-            return Ok(());
-        };
-        let waiting = self.waiting.entry(cpu).or_default();
-        let end = waiting.len() + usize::from(size);
-        waiting.extend(kind.to_ne_bytes());
-        waiting.extend(0_u16.to_ne_bytes());
-        waiting.extend(size.to_ne_bytes());
-        parts.iter().for_each(|part| waiting.extend(*part));
-        waiting.resize(end, 0);
-        if end < CHUNK {
-            return Ok(());
-        }
-        let full = std::mem::take(waiting);
-        self.frame(Kind::Data, cpu, &full)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        for (cpu, bytes) in std::mem::take(&mut self.waiting) {
-            self.frame(Kind::Data, cpu, &bytes)?;
-        }
-        Ok(())
-    }
-
-    fn round(&mut self) -> Result<(), Error> {
-        self.flush()?;
-        self.frame(Kind::Round, 0, &self.youngest.to_le_bytes())
-    }
-
-    fn end(&mut self) -> Result<(), Error> {
-        self.flush()?;
-        self.frame(Kind::End, 0, &self.youngest.to_le_bytes())?;
-        Ok(self.to.flush()?)
     }
 }
 
@@ -634,122 +464,60 @@ struct Record<'r> {
 }
 
 /// The records, one after the other.
-struct Records<'i, R> {
-    input: &'i mut R,
-    left: u64,
-    at: u64,
-    buffer: Vec<u8>,
-}
-
-impl<'i, R: Read + Seek> Records<'i, R> {
-    fn new(input: &'i mut R, data: Section) -> Result<Self, Error> {
-        input.seek(SeekFrom::Start(data.offset))?;
-        Ok(Self { input, left: data.size, at: data.offset, buffer: Vec::new() })
-    }
-
-    fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
-        const HEADER: u64 = 8;
-        let damaged = Error::Damaged { at: self.at, what: "record" };
-        if self.left < HEADER {
-            return Ok(None);
-        }
-        let mut head = [0; HEADER as usize];
-        self.input.read_exact(&mut head).map_err(|_| Error::Damaged { at: self.at, what: "record" })?;
-        let kind = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]);
-        let misc = u16::from_ne_bytes([head[4], head[5]]);
-        let size = u64::from(u16::from_ne_bytes([head[6], head[7]]));
-        if size < HEADER || size > self.left {
-            return Err(damaged);
-        }
-        self.buffer.resize((size - HEADER) as usize, 0);
-        self.input
-            .read_exact(&mut self.buffer)
-            .map_err(|_| Error::Damaged { at: self.at, what: "record" })?;
-        (self.left, self.at) = (self.left - size, self.at + size);
-        if kind == AUXTRACE {
-            let behind = self.buffer.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-            if behind > self.left {
-                return Err(damaged);
-            }
-            self.input.seek(SeekFrom::Current(behind as i64))?;
-            (self.left, self.at) = (self.left - behind, self.at + behind);
-        }
-        Ok(Some(Record { kind, misc, body: &self.buffer }))
-    }
-}
-
-/// Reads what stands around the records; no length that the file states takes memory that it has not.
-struct Bytes<'i, R> {
-    input: &'i mut R,
-    at: u64,
+#[derive(Clone)]
+struct Records<'f> {
+    bytes: Bytes<'f>,
     end: u64,
 }
 
-impl<R: Read + Seek> Bytes<'_, R> {
-    fn seek(&mut self, at: u64) -> Result<(), Error> {
-        self.at = self.input.seek(SeekFrom::Start(at))?;
-        Ok(())
+impl<'f> Records<'f> {
+    fn of(file: &'f [u8], data: Section) -> Result<Self, Error> {
+        let mut bytes = Bytes::new(file);
+        bytes.seek(data.offset);
+        Ok(Self { bytes, end: data.offset + data.size })
     }
 
-    fn pass(&mut self, count: u64) -> Result<(), Error> {
-        let to = self.at.saturating_add(count);
-        if to > self.end {
-            return Err(Error::Damaged { at: self.at, what: "length" });
-        }
-        self.seek(to)
-    }
-
-    fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
-        let mut bytes = [0; N];
-        self.input.read_exact(&mut bytes).map_err(|_| Error::Damaged { at: self.at, what })?;
-        self.at += N as u64;
-        Ok(bytes)
-    }
-
-    fn u32(&mut self, what: &'static str) -> Result<u32, Error> {
-        self.take(what).map(u32::from_ne_bytes)
-    }
-
-    fn u64(&mut self, what: &'static str) -> Result<u64, Error> {
-        self.take(what).map(u64::from_ne_bytes)
-    }
-
-    fn section(&mut self, what: &'static str) -> Result<Section, Error> {
-        let at = self.at;
-        let section = Section { offset: self.u64(what)?, size: self.u64(what)? };
-        if section.offset.checked_add(section.size).is_none_or(|end| end > self.end) {
+    fn read(&mut self) -> Result<Record<'f>, Error> {
+        const HEADER: u64 = 8;
+        let what = "record";
+        let (at, left) = (self.bytes.at, self.end - self.bytes.at);
+        let kind = self.bytes.u32(what)?;
+        let (misc, size) = (self.bytes.u16(what)?, u64::from(self.bytes.u16(what)?));
+        if size < HEADER || size > left {
             return Err(Error::Damaged { at, what });
         }
-        Ok(section)
-    }
-
-    fn text(&mut self, size: u64, what: &'static str) -> Result<String, Error> {
-        if size > MAX_TEXT || size > self.end.saturating_sub(self.at) || self.at > MAX_TABLES.max(self.end) {
-            return Err(Error::Damaged { at: self.at, what });
-        }
-        let mut bytes = vec![0; size as usize];
-        self.input.read_exact(&mut bytes).map_err(|_| Error::Damaged { at: self.at, what })?;
-        self.at += size;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// Its length, then the text and zeros.
-    fn string(&mut self) -> Result<String, Error> {
-        let size = self.u32("length of a text")?;
-        let text = self.text(size.into(), "text")?;
-        Ok(text.split('\0').next().unwrap_or_default().to_owned())
-    }
-
-    fn ended_by_zero(&mut self, what: &'static str) -> Result<String, Error> {
-        let mut bytes = Vec::new();
-        while bytes.len() < 256 {
-            match self.take::<1>(what)?[0] {
-                0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-                byte => bytes.push(byte),
+        let body = self.bytes.slice(size - HEADER, what)?;
+        if kind == AUXTRACE {
+            let behind = body.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+            if behind > left - size {
+                return Err(Error::Damaged { at, what });
             }
+            self.bytes.slice(behind, what)?;
         }
-        Err(Error::Damaged { at: self.at, what })
+        Ok(Record { kind, misc, body })
     }
+}
+
+impl<'f> Iterator for Records<'f> {
+    type Item = Result<Record<'f>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.end.saturating_sub(self.bytes.at) < 8 {
+            return None;
+        }
+        let read = self.read();
+        if read.is_err() {
+            self.end = 0;
+        }
+        Some(read)
+    }
+}
+
+/// Its length, then the text and zeros.
+fn string(bytes: &mut Bytes<'_>) -> Result<String, Error> {
+    let size = bytes.u32("length of a text")?;
+    let text = bytes.text(size.into(), "text")?;
+    Ok(text.split('\0').next().unwrap_or_default().to_owned())
 }
 
 /// Passes over a `struct read_format`.

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
 use domain::trace::Role;
-use events::perf_data::{Converted, Error, convert};
+use events::foreign::{Converted, Error};
+use events::perf_data::convert;
 use events::{Facts, Op, Tables};
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -13,7 +14,7 @@ const DD: &[u8] = include_bytes!("../../../fixtures/tools/perf/record-6.1.data")
 
 fn converted(bytes: &[u8]) -> Result<(Converted, Vec<u8>), Error> {
     let mut output = Vec::new();
-    convert(Cursor::new(bytes), &mut output).map(|converted| (converted, output))
+    convert(bytes, &mut output).map(|converted| (converted, output))
 }
 
 #[test]
@@ -22,7 +23,7 @@ fn all_that_perf_counted_is_there() {
     // As `perf report --stats` counts them.
     assert_eq!((converted.events, converted.others), (106, 0));
     assert_eq!(converted.kernel.as_deref(), Some("6.18.44-fc-v782"));
-    assert!(converted.perf.as_deref().unwrap().starts_with("6.1."), "{converted:?}");
+    assert!(converted.version.as_deref().unwrap().starts_with("6.1."), "{converted:?}");
     assert_eq!(converted.command.last().map(String::as_str), Some("iflag=direct"));
     let facts = Facts::read(|| Ok(Cursor::new(&bytes))).unwrap();
     let counts =

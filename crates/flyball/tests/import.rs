@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools");
 
-/// Reports of tools that failed: they hold no figure, and are errors.
-const WITHOUT_FIGURES: [&str; 13] = [
+/// Reports of tools that failed, which hold no figure, and what is compressed in a way that is not read.
+const WITHOUT_FIGURES: [&str; 14] = [
     "dd/missing.txt",
     "dd/no-space.txt",
     "dd/nothing.txt",
@@ -28,6 +28,7 @@ const WITHOUT_FIGURES: [&str; 13] = [
     "fio/text-failed-3.33.txt",
     "fio/no-clat-3.33.json",
     "fio/unified-3.33.json",
+    "trace-cmd/record-v7-zstd-3.1.6.dat",
     "PROVENANCE.md",
 ];
 
@@ -73,6 +74,29 @@ fn what_perf_recorded_is_a_recording_with_events() {
         !output.status.success() && told.contains("`perf record -o FILE` writes a file that is read"),
         "{told}"
     );
+}
+
+#[test]
+fn what_trace_cmd_recorded_is_a_recording_with_events() {
+    let place = Place::new();
+    for (file, name, events) in
+        [("record-v6-3.1.6.dat", "old", 254), ("record-v7-mono-3.1.6.dat", "new", 260)]
+    {
+        let told = json(&place, &["import", &fixture(&format!("trace-cmd/{file}")), "--name", name]);
+        let read = &told["runs"][0];
+        assert_eq!(read["trials"][0]["tool"], "trace-cmd-3.1.6", "{told}");
+        assert_eq!(read["files"][0]["facts"]["kernel"], "6.18.44-fc-v657", "{told}");
+        let shown = place.ok(&["show", name]);
+        // dd read sixteen times 64 KiB of a loop device, whose kworker is named with its function.
+        let recorded = format!("{events} recorded, 0 lost");
+        for part in [&recorded, "1 MiB in 16", "workload", "dd ", "loop_rootcg_workfn", "--format timeline"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+    place.ok(&["export", "new", "--trace", "b00.recorded.a0", "--format", "perfetto", "--out", "trace"]);
+    assert!(std::fs::metadata(place.path("trace")).unwrap().len() > 10_000);
+    let told = place.fails(1, &["import", &fixture("trace-cmd/record-v7-zstd-3.1.6.dat")]);
+    assert!(told.contains("`trace-cmd convert -i FILE -o OTHER --compression none`"), "{told}");
 }
 
 #[test]

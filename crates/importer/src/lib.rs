@@ -162,7 +162,7 @@ impl Import {
             source
                 .stream(imported.kind, samples.part, staging.sink())
                 .importing(|| format!("the samples of `{}`", source.name))?;
-            if imported.kind == Kind::PerfData {
+            if imported.kind.has_events() {
                 let events = || format!("the events of `{}`", source.name);
                 source.events(&mut staging.events()?).importing(events)?;
             }
@@ -233,7 +233,7 @@ fn are_recordings(files: &[Read]) -> bool {
 }
 
 fn is_recording(read: &Read) -> bool {
-    matches!(read.imported.kind, Kind::Trace | Kind::PerfData)
+    read.imported.kind == Kind::Trace || read.imported.kind.has_events()
 }
 
 /// The one set of samples becomes the trace of the one result: files of one measurement.

@@ -9,9 +9,9 @@
 //! The design is OpenSSH's privilege separation (Provos, Friedl and Honeyman, "Preventing Privilege
 //! Escalation", 2003).
 
-mod perf_data;
 mod process;
 mod reader;
+mod recorded;
 mod unpacking;
 mod wire;
 

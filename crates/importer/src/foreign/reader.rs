@@ -1,7 +1,7 @@
 //! The reader's own half: behind its walls it reads what it is handed, and answers with values.
 
 use super::MAX_UNPACKED;
-use super::perf_data::{self, Recorded, Said};
+use super::recorded::{self, Recorded, Said};
 use super::wire::{self, Answer, Request, Sender};
 use crate::error::{Error as ImportError, Result, refused};
 use confine::Limits;
@@ -99,7 +99,7 @@ fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 /// What was understood last, for whoever asks for its samples.
 enum Known {
     File { kind: Kind, pace: Pace, imported: Imported },
-    PerfData(Recorded),
+    Events(Recorded),
 }
 
 /// How many bytes of events go in one message.
@@ -129,10 +129,10 @@ fn answer<W: Write>(
             let head = head_of(&mut *input)?;
             let kind = kind.map_or_else(|| kind_of(&head), Ok)?;
             let mut whole = head.as_slice().chain(&mut *input);
-            *known = Some(if kind == Kind::PerfData {
-                let (recorded, said) = perf_data::read(&mut whole)?;
+            *known = Some(if kind.has_events() {
+                let (recorded, said) = recorded::read(kind, &mut whole)?;
                 tell_said(said, answers)?;
-                Known::PerfData(recorded)
+                Known::Events(recorded)
             } else {
                 let imported =
                     parse::import::read(kind, &mut whole, pace).map_err(|error| in_words(error, &head))?;
@@ -143,7 +143,7 @@ fn answer<W: Write>(
         }
         Request::Stream { part, is_gzip } => {
             match known.as_ref().ok_or("nothing was understood before")? {
-                Known::PerfData(recorded) => recorded.stream(answers).map_err(|error| error.to_string())?,
+                Known::Events(recorded) => recorded.stream(answers).map_err(|error| error.to_string())?,
                 Known::File { kind, pace, imported } => {
                     let series = imported.parts.get(part as usize).and_then(|part| part.series.as_ref());
                     let series = series.ok_or("there is no such series")?;
@@ -155,7 +155,7 @@ fn answer<W: Write>(
             Ok(Answer::Streamed { at_end: end.get() })
         }
         Request::Events => {
-            let Some(Known::PerfData(recorded)) = known else { return Err("there are no events".to_owned()) };
+            let Some(Known::Events(recorded)) = known else { return Err("there are no events".to_owned()) };
             for part in recorded.events.chunks(EVENTS) {
                 answers.say(&Answer::Events(part.to_vec())).map_err(|error| error.to_string())?;
             }

@@ -164,7 +164,7 @@ pub fn read(kind: Kind, input: &mut dyn BufRead, pace: Pace) -> Result<Imported,
         Kind::Powertop => powertop::read(&whole(input)?),
         Kind::StatsCollect => stats_collect::read(&whole(input)?),
         Kind::Trace => trace::read(input),
-        Kind::PerfData => {
+        Kind::PerfData | Kind::TraceDat => {
             let reason = "its records are no text".to_owned();
             Err(Error::Nothing { what: kind.name(), reason })
         }

@@ -30,6 +30,8 @@ pub enum Kind {
     Trace,
     /// What `perf record` writes; the crate `events` reads it.
     PerfData,
+    /// What `trace-cmd record` writes; the crate `events` reads it.
+    TraceDat,
     /// sysstat's binary file.
     Sa,
     /// Text with reports and tables of any tool, or of this one alone.
@@ -40,7 +42,7 @@ pub enum Kind {
 const REPORTS: [&str; 9] =
     ["fio", "bonnie", "sysbench", "pgbench", "dd", "hdparm", "perf", "cpupower", "mdstat"];
 
-const FILES: [(&str, Kind); 15] = [
+const FILES: [(&str, Kind); 16] = [
     ("fio-json", Kind::FioJson),
     ("fio-terse", Kind::FioTerse),
     ("fio-log", Kind::FioLog(None)),
@@ -55,6 +57,7 @@ const FILES: [(&str, Kind); 15] = [
     ("stats-collect", Kind::StatsCollect),
     ("flyball-trace", Kind::Trace),
     ("perf-data", Kind::PerfData),
+    ("trace-dat", Kind::TraceDat),
     ("text", Kind::Text(None)),
 ];
 
@@ -84,6 +87,11 @@ impl Kind {
     pub const fn is_streamed(self) -> bool {
         matches!(self, Self::Sysstat | Self::FioLog(_) | Self::Trace)
     }
+
+    /// Whether it holds events, which the crate `events` reads.
+    pub const fn has_events(self) -> bool {
+        matches!(self, Self::PerfData | Self::TraceDat)
+    }
 }
 
 /// The kind of a file that begins so. What nothing else claims is text, which is searched for reports; none
@@ -100,6 +108,9 @@ pub fn recognise(head: &[u8]) -> Option<Kind> {
     // In either byte order.
     if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
         return Some(Kind::PerfData);
+    }
+    if head.starts_with(b"\x17\x08\x44tracing") {
+        return Some(Kind::TraceDat);
     }
     let text = String::from_utf8_lossy(&head[..head.len().min(HEAD)]);
     let text = text.trim_start_matches('\u{feff}').trim_start();

@@ -96,6 +96,53 @@ pub fn is_kworker(name: &str) -> bool {
     name.starts_with("kworker/")
 }
 
+/// Names that the kernel gives its threads (`kthread_create` and its kin in Linux 6.18), and no program that
+/// is known: those of every machine, and those that serve storage.
+const OF_THE_KERNEL: [Pattern; 36] = [
+    Prefix("kworker/"),
+    Prefix("ksoftirqd/"),
+    Prefix("migration/"),
+    Prefix("cpuhp/"),
+    Prefix("idle_inject/"),
+    Prefix("irq/"),
+    Prefix("irq_work/"),
+    Prefix("ktimers/"),
+    Prefix("rcu_"),
+    Prefix("rcuog/"),
+    Prefix("rcuop/"),
+    Prefix("rcuos/"),
+    Prefix("rcub/"),
+    Prefix("rcuc/"),
+    Prefix("pool_workqueue_"),
+    Prefix("kthreadd"),
+    Prefix("kcompactd"),
+    Prefix("khugepaged"),
+    Prefix("khungtaskd"),
+    Prefix("kdevtmpfs"),
+    Prefix("kauditd"),
+    Numbered("kswapd"),
+    Numbered("scsi_eh_"),
+    Numbered("loop"),
+    Prefix("oom_reaper"),
+    Prefix("watchdogd"),
+    Prefix("jbd2/"),
+    Prefix("xfsaild/"),
+    Prefix("btrfs-transacti"),
+    Prefix("btrfs-cleaner"),
+    Prefix("dmcrypt_write"),
+    Prefix("kcryptd"),
+    With("md", "_raid"),
+    With("md", "_resync"),
+    With("md", "_recover"),
+    With("md", "_reshape"),
+];
+
+/// Whether a thread of this name is the kernel's. A program can give itself any name; those that are here are
+/// none that a program is known to have.
+pub fn is_kernel_name(name: &str) -> bool {
+    OF_THE_KERNEL.iter().any(|pattern| pattern.fits(name))
+}
+
 /// The queue in `u8:1+flush-254:0`, `0:1H-kblockd` or `R-kblockd`.
 fn work_queue(rest: &str) -> Option<&str> {
     rest.find(['+', '-']).map(|at| &rest[at + 1..])
@@ -149,6 +196,15 @@ mod tests {
         check(Role::Journal, &["btrfs-transacti", "kworker/1:0-xfs-cil/sda1"]);
         check(Role::Writeback, &["kworker/u4:1+flush-254:0", "kworker/u8:1-flush-254:0", "flush-8:0"]);
         check(Role::Writeback, &["kworker/R-writeback"]);
+    }
+
+    #[test]
+    fn names_of_the_kernel_are_told_from_those_that_programs_have() {
+        let of_the_kernel =
+            ["kworker/u8:1-kvfree", "migration/0", "rcu_preempt", "kswapd0", "jbd2/vda1-8", "loop0"];
+        let of_others = ["dd", "nvme", "Cache2 I/O", "loop", "mdadm", "kswapd", "irqbalance", "xfs_io", ""];
+        assert!(of_the_kernel.iter().all(|name| is_kernel_name(name)));
+        assert_eq!(of_others.iter().find(|name| is_kernel_name(name)), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What `perf record` has written becomes events of this program's form, and the samples that follow from
-//! them: CPU time by role, and what devices completed. All of it is read in the confined process.
+//! What perf or trace-cmd has recorded becomes events of this program's form, and the samples that follow
+//! from them: CPU time by role, and what devices completed. All of it is read in the confined process.
 
 use super::wire;
 use domain::bench::{Sink, SinkError};
@@ -7,8 +7,9 @@ use domain::outcome::CPU_BUSY;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit, TraceHead};
 use events::facts::{Did, Facts, Interval, intervals};
-use events::perf_data::{Converted, convert};
+use events::foreign::{Converted, converter};
 use events::{Op, Tables};
+use parse::import::Kind;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Cursor, Read};
 
@@ -50,8 +51,9 @@ pub(super) struct Said {
     pub notes: Vec<String>,
 }
 
-/// Reads a file of perf's.
-pub(super) fn read(input: &mut dyn BufRead) -> Result<(Recorded, Said), String> {
+/// Reads a recording of this kind.
+pub(super) fn read(kind: Kind, input: &mut dyn BufRead) -> Result<(Recorded, Said), String> {
+    let convert = converter(kind).ok_or("it holds no events")?;
     let mut bytes = Vec::new();
     input.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > MAX_BYTES {
@@ -59,20 +61,20 @@ pub(super) fn read(input: &mut dyn BufRead) -> Result<(Recorded, Said), String> 
         return Err(format!("it is larger than {most} MiB; record for a shorter time, or fewer events"));
     }
     let mut events = Vec::new();
-    let converted = convert(Cursor::new(&bytes), &mut events).map_err(|error| error.to_string())?;
+    let converted = convert(&bytes, &mut events).map_err(|error| error.to_string())?;
     drop(bytes);
     let damaged = |error: events::Error| error.to_string();
     let facts = Facts::read(|| Ok(Cursor::new(&events))).map_err(damaged)?;
     let tables = Tables::read(Cursor::new(&events)).map_err(damaged)?;
     let mut steps = Steps::new(&tables, converted.span.get());
     intervals(Cursor::new(&events), &tables, |interval| steps.take(&tables, interval)).map_err(damaged)?;
-    let said = said(&converted, &facts, steps.count as u64);
+    let said = said(kind, converted, &facts, steps.count as u64);
+    let span = steps.span;
     let columns = steps.columns.into_values().collect();
-    let span = converted.span.get();
     Ok((Recorded { events, columns, step: steps.step, steps: steps.count, span }, said))
 }
 
-fn said(converted: &Converted, facts: &Facts, samples: u64) -> Said {
+fn said(kind: Kind, converted: Converted, facts: &Facts, samples: u64) -> Said {
     let span = converted.span;
     let (mut busy, mut known, mut unknown) = (0, 0, 0);
     for cpu in facts.cpus.values() {
@@ -87,9 +89,10 @@ fn said(converted: &Converted, facts: &Facts, samples: u64) -> Said {
     if is_told {
         metrics.push((CPU_BUSY.to_owned(), metric(busy as f64 / known as f64, wire::Unit::Share)));
     }
-    let mut notes = Vec::new();
+    let tool = tool(kind);
+    let mut notes = converted.notes;
     if facts.all_lost() > 0 {
-        notes.push(format!("perf lost {} events", facts.all_lost()));
+        notes.push(format!("{tool} lost {} events", facts.all_lost()));
     }
     if converted.others > 0 {
         notes.push(format!("{} samples of other events are left out", converted.others));
@@ -97,26 +100,32 @@ fn said(converted: &Converted, facts: &Facts, samples: u64) -> Said {
     if facts.unread > 0 {
         notes.push(format!("{} records cannot be read", facts.unread));
     }
-    let version = converted.perf.as_deref().unwrap_or("");
-    let tool = if version.is_empty() { "perf".to_owned() } else { format!("perf-{version}") };
+    let version = converted.version.filter(|version| !version.is_empty());
+    let tool = version.map_or_else(|| tool.to_owned(), |version| format!("{tool}-{version}"));
     let part = wire::Part {
         name: "recorded".to_owned(),
         tool,
         metrics,
         warnings: Vec::new(),
-        command: (!converted.command.is_empty()).then(|| converted.command.clone()),
+        command: (!converted.command.is_empty()).then_some(converted.command),
         started_ns: None,
         facts: Vec::new(),
         series: Some(wire::Series { samples, span_ns: span.get() }),
     };
-    let named = [("kernel", &converted.kernel), ("host", &converted.host)];
-    let facts = named.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text.clone()?))).collect();
+    let named = [("kernel", converted.kernel), ("host", converted.host)];
+    let facts = named.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?))).collect();
     Said { part, facts, notes }
+}
+
+/// The tool that records files of this kind.
+fn tool(kind: Kind) -> &'static str {
+    if kind == Kind::TraceDat { "trace-cmd" } else { "perf" }
 }
 
 /// Sums by step while intervals come.
 struct Steps {
     origin: u64,
+    span: u64,
     step: u64,
     count: usize,
     columns: BTreeMap<String, Column>,
@@ -128,7 +137,7 @@ impl Steps {
         let step = span.div_ceil(MOST_STEPS).max(LEAST_STEP);
         let count = span.div_ceil(step).max(1) as usize;
         let origin = tables.head.origin.get();
-        Self { origin, step, count, columns: BTreeMap::new(), devices: 0 }
+        Self { origin, span, step, count, columns: BTreeMap::new(), devices: 0 }
     }
 
     fn take(&mut self, tables: &Tables, interval: &Interval) {
