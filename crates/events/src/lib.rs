@@ -20,6 +20,7 @@ pub mod foreign;
 mod layout;
 mod owner;
 pub mod perf_data;
+pub mod perf_script;
 mod profile;
 mod records;
 mod requests;

@@ -10,12 +10,11 @@
 //! the youngest record of the round before has been written by then: that is the time that our own rounds
 //! have.
 
-use crate::foreign::{Bytes, Converted, Error, FORMATS_MAGIC, KTHREADD, NO_TRACEPOINT, Section, Writer};
+use crate::foreign::{Bytes, Converted, Error, FORMATS_MAGIC, NO_TRACEPOINT, Section, Tasks, Writer};
 use crate::foreign::{event_formats, ftrace_formats, headers};
-use crate::owner::Owner;
 use crate::records::{COMM, FORK, Fields, LOST, LOST_SAMPLES, SAMPLE};
 use domain::Nanos;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What it begins with, as this machine's byte order writes it.
 pub const PERF_MAGIC: &[u8; 8] = b"PERFILE2";
@@ -64,11 +63,6 @@ const EXEC: u16 = 1 << 13;
 /// Bounds on what a hostile file may ask for.
 const MAX_ATTRS: u64 = 4096;
 const MAX_IDS: u64 = 1 << 20;
-const MAX_TASKS: usize = 1 << 20;
-
-/// What a child of perf's is called until it executes the command that was given
-/// (`evlist__prepare_workload` of tools/perf/util/evlist.c): other programs begin meanwhile as well.
-const PERFS_CHILD: &str = "perf-exec";
 
 /// How one event's samples lie.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +85,7 @@ pub fn convert(file: &[u8], output: &mut Vec<u8>) -> Result<Converted, Error> {
     let begin = first.begin.ok_or_else(no_tracepoint)?;
     let cpus = layout.cpus.max(first.cpus);
     let mut writer = Writer::begin(output, &converted, &layout.formats, cpus, begin);
-    first.write(&mut writer);
+    first.tasks.write(&mut writer);
     for record in records {
         let record = record?;
         match record.kind {
@@ -362,11 +356,8 @@ struct Scan {
     begin: Option<u64>,
     /// One more than the highest number of a CPU.
     cpus: u32,
-    /// Processes and threads before that: name, process, and who made it.
-    tasks: BTreeMap<u32, (u32, String)>,
-    parents: BTreeMap<u32, u32>,
-    /// The process that executed perf's own command.
-    workload: Option<u32>,
+    /// Processes and threads before that.
+    tasks: Tasks,
 }
 
 impl Scan {
@@ -397,60 +388,16 @@ impl Scan {
         let (Some(pid), Some(tid)) = (fields.u32(), fields.u32()) else { return };
         let end = fields.0.iter().position(|byte| *byte == 0).unwrap_or(fields.0.len());
         let name = String::from_utf8_lossy(&fields.0[..end]).into_owned();
-        if record.misc & EXEC != 0 {
-            let is_perfs = self.tasks.get(&pid).is_some_and(|(_, name)| name == PERFS_CHILD);
-            self.workload = self.workload.or(is_perfs.then_some(pid));
-        } else if self.tasks.len() < MAX_TASKS {
-            self.tasks.entry(tid).or_insert((pid, name));
+        match record.misc & EXEC {
+            0 => self.tasks.named(pid, tid, name),
+            _ => self.tasks.executes(pid),
         }
     }
 
     fn fork(&mut self, record: &Record<'_>) {
         let mut fields = Fields(record.body);
-        if let (Some(pid), Some(parent)) = (fields.u32(), fields.u32())
-            && self.parents.len() < MAX_TASKS
-        {
-            self.parents.entry(pid).or_insert(parent);
-        }
-    }
-
-    /// The workload's process and all that it made, and they made.
-    fn workloads(&self) -> BTreeSet<u32> {
-        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (pid, parent) in self.parents.iter().filter(|(pid, parent)| pid != parent) {
-            children.entry(*parent).or_default().push(*pid);
-        }
-        let mut found = BTreeSet::new();
-        let mut next: Vec<u32> = self.workload.into_iter().collect();
-        while let Some(pid) = next.pop() {
-            if found.insert(pid) {
-                next.extend(children.remove(&pid).unwrap_or_default());
-            }
-        }
-        found
-    }
-
-    fn owner(&self, pid: u32) -> Owner {
-        let is_kernel = pid == KTHREADD || self.parents.get(&pid) == Some(&KTHREADD);
-        match is_kernel {
-            true => Owner::Kernel,
-            false if self.workload == Some(pid) => Owner::Workload,
-            false => Owner::Other,
-        }
-    }
-
-    fn write(&self, to: &mut Writer<'_>) {
-        let (first, others): (Vec<_>, Vec<_>) = self.tasks.iter().partition(|(tid, (pid, _))| *tid == pid);
-        for (pid, (_, name)) in first {
-            to.task(*pid, self.owner(*pid), name);
-        }
-        for (tid, (pid, _)) in others {
-            if self.tasks.contains_key(pid) {
-                to.thread(*tid, *pid);
-            }
-        }
-        for pid in self.workloads() {
-            to.owner(pid, Owner::Workload);
+        if let (Some(pid), Some(parent)) = (fields.u32(), fields.u32()) {
+            self.tasks.forks(pid, parent);
         }
     }
 }

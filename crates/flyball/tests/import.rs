@@ -89,7 +89,7 @@ fn what_trace_cmd_recorded_is_a_recording_with_events() {
         let shown = place.ok(&["show", name]);
         // dd read sixteen times 64 KiB of a loop device, whose kworker is named with its function.
         let recorded = format!("{events} recorded, 0 lost");
-        for part in [&recorded, "1 MiB in 16", "workload", "dd ", "loop_rootcg_workfn", "--format timeline"] {
+        for part in [&recorded, "1 MiB in 16", "workload", "loop_rootcg_workfn", "--format timeline"] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
     }
@@ -97,6 +97,28 @@ fn what_trace_cmd_recorded_is_a_recording_with_events() {
     assert!(std::fs::metadata(place.path("trace")).unwrap().len() > 10_000);
     let told = place.fails(1, &["import", &fixture("trace-cmd/record-v7-zstd-3.1.6.dat")]);
     assert!(told.contains("`trace-cmd convert -i FILE -o OTHER --compression none`"), "{told}");
+}
+
+#[test]
+fn what_perf_script_printed_is_the_recording_that_its_file_is() {
+    let place = Place::new();
+    for (file, name) in [("record-6.1.data", "data"), ("script-tasks-6.1.txt", "text")] {
+        let told = json(&place, &["import", &fixture(&format!("perf/{file}")), "--name", name]);
+        let span = &told["runs"][0]["trials"][0]["metrics"]["elapsed"]["value"];
+        assert!((span.as_f64().unwrap() - 0.006_9).abs() < 1e-3, "{told}");
+    }
+    let [data, text] = ["data", "text"].map(|name| place.ok(&["show", name]));
+    for part in ["106 recorded, 0 lost", "1 MiB in 16", "disks read 152 MB/s", "workload", "dd "] {
+        assert!(text.contains(part) && data.contains(part), "{part}: {text}");
+    }
+    place.ok(&["export", "text", "--trace", "b00.recorded.a0", "--format", "timeline", "--out", "text.html"]);
+    // What the text leaves open is said with the trial, and what cannot be read too.
+    let trial = json(&place, &["show", "text", "b00.recorded.a0"]).to_string();
+    assert!(trial.contains("does not say what happened in an interrupt"), "{trial}");
+    let packed = "a 7 [001] 5.000001: 10 cycles: ffff main (/bin/a)\n".repeat(3);
+    std::fs::write(place.path("cycles.txt"), packed).unwrap();
+    let told = place.fails(1, &["import", "cycles.txt", "--as", "perf-script"]);
+    assert!(told.contains("`perf script` of a `perf record -a -e"), "{told}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Recordings of other tools, in the form of this crate's files.
 //!
 //! ```text
-//! perf.data, trace.dat ── formats and raw records ──► Writer ─► a file of ours ─► decode ─► who is whose
+//! perf.data, trace.dat ── formats and raw records ─┐
+//! perf script's text ── fields, encoded again ─────┴─► Writer ─► a file of ours ─► decode ─► who is whose
 //! ```
 //!
 //! Each tool has a module with one function `convert`; what they share is here. What is neither a known
@@ -11,11 +12,13 @@
 
 mod bytes;
 mod formats;
+mod tasks;
 mod told;
 mod writer;
 
 pub(crate) use bytes::{Bytes, Section};
 pub(crate) use formats::{Formats, MAGIC as FORMATS_MAGIC, event_formats, ftrace_formats, headers};
+pub(crate) use tasks::{PERFS_CHILD, Tasks};
 pub(crate) use told::{KTHREADD, Told};
 pub(crate) use writer::Writer;
 
@@ -76,6 +79,7 @@ pub fn converter(kind: Kind) -> Option<Convert> {
     match kind {
         Kind::PerfData => Some(crate::perf_data::convert),
         Kind::TraceDat => Some(crate::trace_dat::convert),
+        Kind::PerfScript => Some(crate::perf_script::convert),
         _ => None,
     }
 }

@@ -19,6 +19,7 @@ pub mod json;
 pub mod lines;
 mod mdstat;
 mod meaning;
+pub mod perf_script;
 mod phoronix;
 mod powertop;
 mod recognise;
@@ -164,8 +165,8 @@ pub fn read(kind: Kind, input: &mut dyn BufRead, pace: Pace) -> Result<Imported,
         Kind::Powertop => powertop::read(&whole(input)?),
         Kind::StatsCollect => stats_collect::read(&whole(input)?),
         Kind::Trace => trace::read(input),
-        Kind::PerfData | Kind::TraceDat => {
-            let reason = "its records are no text".to_owned();
+        Kind::PerfData | Kind::TraceDat | Kind::PerfScript => {
+            let reason = "its events are read elsewhere".to_owned();
             Err(Error::Nothing { what: kind.name(), reason })
         }
         Kind::Sa => {

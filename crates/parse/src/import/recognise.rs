@@ -1,5 +1,6 @@
 //! Which tool wrote a file, by its first bytes.
 
+use super::perf_script::is_perf_script;
 use super::tables;
 
 /// How much of a file is looked at.
@@ -32,6 +33,8 @@ pub enum Kind {
     PerfData,
     /// What `trace-cmd record` writes; the crate `events` reads it.
     TraceDat,
+    /// What `perf script` prints; the crate `events` reads it.
+    PerfScript,
     /// sysstat's binary file.
     Sa,
     /// Text with reports and tables of any tool, or of this one alone.
@@ -42,7 +45,7 @@ pub enum Kind {
 const REPORTS: [&str; 9] =
     ["fio", "bonnie", "sysbench", "pgbench", "dd", "hdparm", "perf", "cpupower", "mdstat"];
 
-const FILES: [(&str, Kind); 16] = [
+const FILES: [(&str, Kind); 17] = [
     ("fio-json", Kind::FioJson),
     ("fio-terse", Kind::FioTerse),
     ("fio-log", Kind::FioLog(None)),
@@ -58,6 +61,7 @@ const FILES: [(&str, Kind); 16] = [
     ("flyball-trace", Kind::Trace),
     ("perf-data", Kind::PerfData),
     ("trace-dat", Kind::TraceDat),
+    ("perf-script", Kind::PerfScript),
     ("text", Kind::Text(None)),
 ];
 
@@ -90,7 +94,7 @@ impl Kind {
 
     /// Whether it holds events, which the crate `events` reads.
     pub const fn has_events(self) -> bool {
-        matches!(self, Self::PerfData | Self::TraceDat)
+        matches!(self, Self::PerfData | Self::TraceDat | Self::PerfScript)
     }
 }
 
@@ -148,6 +152,9 @@ pub fn recognise(head: &[u8]) -> Option<Kind> {
     }
     if is_log(first) {
         return Some(Kind::FioLog(None));
+    }
+    if is_perf_script(text) {
+        return Some(Kind::PerfScript);
     }
     let control =
         text.chars().take(1000).filter(|c| c.is_control() && !c.is_whitespace() || *c == '\u{fffd}').count();
