@@ -1,5 +1,5 @@
-//! What block devices were asked for, as events of it show: requests, and how long each waited in the queue of
-//! its device and how long the device took.
+//! What block devices were asked for, as events show: requests, how long each waited in the queue of its
+//! device, and how long the device took.
 
 use crate::time::Nanos;
 

@@ -70,8 +70,8 @@ pub enum Left {
     Unknown,
 }
 
-/// What a request does, by `rwbs` (kernel `kernel/trace/blktrace.c`, `blk_fill_rwbs`): an `F` in front of another letter asks
-/// for a flush before it.
+/// What a request does, by `rwbs` (kernel `kernel/trace/blktrace.c`, `blk_fill_rwbs`): an `F` in front of
+/// another letter asks for a flush before it.
 pub fn op_of_rwbs(rwbs: &[u8]) -> Op {
     let rest = match rwbs {
         [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N')) => rest,

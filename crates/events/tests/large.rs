@@ -41,7 +41,7 @@ const THREADS: u64 = 10_000;
 const SHORT: u64 = 30_000;
 const US: u64 = 1_000;
 
-/// Each CPU runs its threads in turn, a microsecond each, `rounds` times; then a short process after the other.
+/// Each CPU runs its threads in turn, a microsecond each, `rounds` times; then come short processes.
 fn recorded(rounds: u64) -> File {
     let mut file = File::of_cpus(CPUS.into());
     for thread in 1..=THREADS {

@@ -101,8 +101,8 @@ fn typed(place: &Place, command: &str, disk: Option<&Loop>) -> Result<Screen, &'
     Ok(Screen::read(&written.replace(place.folder.path().to_str().unwrap(), "/root")))
 }
 
-/// What a command shows that has the whole terminal: its screen once the rules have been asked. On a host that
-/// is too busy its load may end before.
+/// What a command shows that has the whole terminal: its screen once the rules have been asked. On a host
+/// that is too busy its load may end before.
 fn seen(place: &Place, command: &str) -> Result<Screen, &'static str> {
     let program = Path::new(env!("CARGO_BIN_EXE_flyball")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());

@@ -12,6 +12,7 @@ mod told;
 
 pub use error::{Error, Result};
 pub use source::{Environment, Source, looked_for};
+pub use told::as_json;
 
 use crate::error::{Doing, Importing};
 use crate::foreign::{Imported, Part};

@@ -78,3 +78,11 @@ fn summary(item: &Item, deciding: &str) -> String {
     }
     parts.join(", ")
 }
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// What was imported, each with its run where it was stored, as JSON.
+pub fn as_json(imports: &[(Option<RunId>, &Import)]) -> String {
+    let runs: Vec<_> = imports.iter().map(|(run, import)| import.as_json(run.as_ref())).collect();
+    format!("{:#}", json!({ "schema": SCHEMA, "runs": runs }))
+}

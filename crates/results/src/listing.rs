@@ -3,7 +3,7 @@
 use analysis::in_short::in_short;
 use analysis::summarise::summarise;
 use domain::trial::{Provenance, Run};
-use notebook::{Notebook, RunEntry, TrialCounts};
+use notebook::{Notebook, Recording, RunEntry, TrialCounts};
 use report::Columns;
 use serde_json::json;
 
@@ -63,6 +63,15 @@ fn on(provenance: Provenance) -> &'static str {
         Provenance::Imported => "import",
         other => other.name(),
     }
+}
+
+/// What is said of recordings of versions before 0.2, which are no runs; `None` of none.
+pub fn of_earlier_versions(notebook: &Notebook, recordings: &[Recording]) -> Option<String> {
+    let names: Vec<&str> = recordings.iter().map(|recording| recording.name.as_str()).collect();
+    let folder = notebook.folder().join("recordings");
+    let (folder, names) = (folder.display(), names.join(", "));
+    let said = || format!("recordings of an earlier version, which are no runs, are in `{folder}`: {names}");
+    (!recordings.is_empty()).then(said)
 }
 
 /// A list for other programs.

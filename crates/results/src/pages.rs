@@ -204,6 +204,22 @@ impl Source for FromNotebook<'_> {
 /// Runs that are kept in small files of a folder.
 pub struct FromKept(pub PathBuf);
 
+/// How a page of this study file is made of a notebook's runs.
+pub fn made_of_notebook(notebook: &Path, study: &str) -> PageOrigin {
+    PageOrigin {
+        from: format!("the notebook `{}`", notebook.display()),
+        command: format!("flyball report --published {study}"),
+    }
+}
+
+/// How the pages of these study files are made of the runs that are kept beside them.
+pub fn made_of_kept(folder: &Path, kept: &FromKept, studies: &[String]) -> PageOrigin {
+    PageOrigin {
+        from: format!("the runs kept in `{}`", kept.0.display()),
+        command: format!("flyball report --published {} --pages {}", studies.join(" "), folder.display()),
+    }
+}
+
 impl FromKept {
     fn path(&self, study: &str, provenance: Provenance) -> PathBuf {
         self.0.join(format!("{study}.{}.json", provenance.name()))

@@ -6,15 +6,11 @@ use anyhow::{Result, bail};
 use command_line::{Global, Import as Arguments};
 use domain::ids::RunId;
 use domain::inert::Lines;
-use importer::{Environment, Import, Source, imported_before, looked_for, read};
+use importer::{Environment, Import, Source, as_json, imported_before, looked_for, read};
 use notebook::Notebook;
 use parse::import::{Kind, Pace};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::json;
 use terminal::Watching;
-
-/// The version of the JSON form.
-const SCHEMA: u32 = 1;
 
 /// Reads the files, each whole before anything is stored, and stores them.
 pub fn import(global: &Global, arguments: &Arguments) -> Result<End> {
@@ -70,8 +66,7 @@ fn kind(name: &str) -> Result<Kind> {
 
 fn show(global: &Global, imports: &[(Option<RunId>, &Import)]) -> Result<End> {
     if global.json {
-        let runs: Vec<_> = imports.iter().map(|(run, import)| import.as_json(run.as_ref())).collect();
-        terminal::json(&format!("{:#}", json!({ "schema": SCHEMA, "runs": runs })))?;
+        terminal::json(&as_json(imports))?;
         return Ok(End::Done);
     }
     let mut text = Lines::default();

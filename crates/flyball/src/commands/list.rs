@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use domain::trial::Run;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunEntry};
-use results::listing::{Judged, MAX_JUDGED, as_json, as_table, judged};
+use results::listing::{Judged, MAX_JUDGED, as_json, as_table, judged, of_earlier_versions};
 
 /// Lists the runs of the notebook, the newest first.
 pub fn list(global: &Global, arguments: &List) -> Result<End> {
@@ -25,7 +25,9 @@ pub fn list(global: &Global, arguments: &List) -> Result<End> {
     let notebook = Notebook::open(&folder)?;
     let (runs, problems) = notebook.runs()?;
     terminal::damaged(&problems);
-    tell_of_old_recordings(&notebook)?;
+    let (recordings, problems) = notebook.recordings()?;
+    terminal::damaged(&problems);
+    of_earlier_versions(&notebook, &recordings).iter().for_each(terminal::note);
     let there_are = !runs.is_empty();
     let runs = filtered(runs, arguments, LocalMachine.now());
     if runs.is_empty() {
@@ -37,21 +39,6 @@ pub fn list(global: &Global, arguments: &List) -> Result<End> {
         ));
     }
     print(global, &judged(&notebook, runs))
-}
-
-/// Recordings of versions before 0.2 are no runs.
-fn tell_of_old_recordings(notebook: &Notebook) -> Result<()> {
-    let (recordings, problems) = notebook.recordings()?;
-    terminal::damaged(&problems);
-    if !recordings.is_empty() {
-        let names: Vec<&str> = recordings.iter().map(|recording| recording.name.as_str()).collect();
-        terminal::note(format_args!(
-            "recordings of an earlier version, which are no runs, are in `{}`: {}",
-            notebook.folder().join("recordings").display(),
-            names.join(", ")
-        ));
-    }
-    Ok(())
 }
 
 fn filtered(runs: Vec<RunEntry>, arguments: &List, now: Timestamp) -> Vec<RunEntry> {

@@ -8,7 +8,6 @@ use crate::study::{ReadStudy, parsed, read_study};
 use anyhow::Result;
 use command_line::{Global, Report, ReportFormat};
 use notebook::Notebook;
-use report::PageOrigin;
 use results::pages::{self, BoundPage, FromKept, FromNotebook, PageStudies};
 use session::studies::StudySource;
 use std::path::{Path, PathBuf};
@@ -24,10 +23,7 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
         .map_err(|_| Usage("one page is of one study file; give several with --pages DIR".into()))?;
     let folder = places::notebook(global)?;
     let notebook = Notebook::open(&folder)?;
-    let made = PageOrigin {
-        from: format!("the notebook `{}`", folder.display()),
-        command: format!("flyball report --published {}", arguments.runs[0]),
-    };
+    let made = pages::made_of_notebook(&folder, &arguments.runs[0]);
     let runs = FromNotebook::new(&notebook, &arguments.use_run, terminal::warn)?;
     let bound = BoundPage::of(draft, made, &runs)?;
     let page = bound.report();
@@ -62,14 +58,7 @@ fn write_pages(global: &Global, arguments: &Report, folder: &Path, drafts: Vec<P
             terminal::say(format_args!("kept {}", path.display()));
         }
     }
-    let made = PageOrigin {
-        from: format!("the runs kept in `{}`", kept.0.display()),
-        command: format!(
-            "flyball report --published {} --pages {}",
-            arguments.runs.join(" "),
-            folder.display()
-        ),
-    };
+    let made = pages::made_of_kept(folder, &kept, &arguments.runs);
     let bound = drafts.into_iter().map(|draft| Ok(BoundPage::of(draft, made.clone(), &kept)?));
     let bound: Vec<BoundPage> = bound.collect::<Result<_>>()?;
     for (name, text) in pages::texts(&bound) {

@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use command_line::{Global, Record};
 use machine::supervise::Supervisor;
 use runner::following::Ending;
-use session::recordings::{Done, Onlooker, Place, RecordRequest, find, record as follow, watch_over};
+use session::recordings::{
+    Done, Onlooker, Place, RecordRequest, find, record as follow, watch_over, watcher,
+};
 use std::io::{self, BufReader};
 use std::path::Path;
 use std::process::Command;
@@ -41,12 +43,12 @@ pub fn recorded(
         interval: arguments.interval,
         events: arguments.events.sets.clone(),
         duration: arguments.duration,
-        place: arguments.out.as_deref().map_or(Place::Notebook(&notebook), Place::Folder),
+        place: place(arguments.out.as_deref(), &notebook),
         typed: typed(),
         interrupt: interrupt.flag(),
         onlooker,
     };
-    let command = watching(global, arguments)?;
+    let command = watching(arguments.out.as_deref(), &notebook)?;
     let begin = || {
         announce();
         Ok(Supervisor::start(command)?)
@@ -79,25 +81,22 @@ fn show(global: &Global, done: &Done) -> Result<()> {
 /// This program once more, to end what is recorded should this process be killed, and to remove what was half
 /// written. Dropped before it was told that all is done, it takes us for dead: what an error leaves running
 /// is ended too.
-fn watching(global: &Global, arguments: &Record) -> Result<Command> {
+fn watching(out: Option<&Path>, notebook: &Path) -> Result<Command> {
     let program = std::env::current_exe()
         .context("cannot find this program's own file, to watch over the recording")?;
-    let mut command = Command::new(program);
-    match &arguments.out {
-        Some(folder) => command.arg("watch-recording").arg("--out").arg(places::absolute(folder)?),
-        None => command
-            .arg("--notebook")
-            .arg(places::absolute(&places::notebook(global)?)?)
-            .arg("watch-recording"),
-    };
-    Ok(command)
+    let absolute = places::absolute(out.unwrap_or(notebook))?;
+    Ok(watcher(&program, place(out.and(Some(&absolute)), &absolute)))
+}
+
+/// Where a recording goes: a folder where one is named, else the notebook.
+pub fn place<'a>(out: Option<&'a Path>, notebook: &'a Path) -> Place<'a> {
+    out.map_or(Place::Notebook(notebook), Place::Folder)
 }
 
 /// The watcher's own half.
 pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
     let notebook = places::notebook(global)?;
-    let place = out.map_or(Place::Notebook(&notebook), Place::Folder);
-    let ended = watch_over(place, BufReader::new(io::stdin()), terminal::verbatim())?;
+    let ended = watch_over(place(out, &notebook), BufReader::new(io::stdin()), terminal::verbatim())?;
     if ended > 0 {
         // Standard error is still the terminal of the one that died.
         terminal::note(format_args!(

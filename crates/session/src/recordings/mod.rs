@@ -1,14 +1,16 @@
 //! Recordings: what a machine, a process or a command did, without a study, as a run of one trial.
 
+mod marking;
 mod onlooker;
 mod so_far;
 mod stored;
 mod watch_over;
 
+pub use marking::mark;
 pub use onlooker::{Onlooker, Underway};
 pub use so_far::Judged;
 pub use stored::{short_command, watched_in_words};
-pub use watch_over::watch_over;
+pub use watch_over::{watch_over, watcher};
 
 use crate::error::{Error, Result};
 use analysis::recorded::{Ends, SIGNAL};
@@ -28,10 +30,9 @@ use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
 use recorder::{Events, Interval, Paced, Recorder, RecorderConfig, Writing};
 use runner::event_facts::{self, Sums};
 use runner::following::{Ending, Streams, Until, Watched};
-use runner::marks::{self, Marked, Marks};
+use runner::marks::{Marked, Marks};
 use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,19 +112,6 @@ pub fn find(
     let server = server.map(|(kind, server)| WatchedServer::open(kind, &server)).transpose()?;
     let of_server = server.as_ref().and_then(|server| server.pid());
     Ok((Watched::of(pid, command, of_server)?, server))
-}
-
-/// The pipes of the recordings that go on into this place, by which they can be marked.
-///
-/// # Errors
-/// Where the notebook cannot be opened.
-pub fn underway(place: Place<'_>) -> Result<Vec<File>> {
-    let folders = match place {
-        Place::Folder(folder) => RecordingFolder::underway(folder),
-        Place::Notebook(folder) => Notebook::open(folder)?.recordings_underway(),
-    };
-    // One whose writer has died meanwhile has no pipe, or one that nobody reads.
-    Ok(folders.iter().filter_map(|folder| marks::of_recording(folder).ok().flatten()).collect())
 }
 
 /// Records until what is recorded ends, the time is over, or somebody asks us to stop. `watcher` starts who

@@ -7,11 +7,23 @@ use machine::supervise::watch_main;
 use notebook::{Notebook, RecordingFolder};
 use rustix::process::{Pid, getppid};
 use std::io::{BufRead, Write};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long a killed process may take to close its files, and how often that is looked at.
 const MAX_DYING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The command of a watcher over a recording into this place, an absolute one; `program` is this program.
+pub fn watcher(program: &Path, place: Place<'_>) -> Command {
+    let mut command = Command::new(program);
+    match place {
+        Place::Folder(folder) => command.arg("watch-recording").arg("--out").arg(folder),
+        Place::Notebook(folder) => command.arg("--notebook").arg(folder).arg("watch-recording"),
+    };
+    command
+}
 
 /// Watches over the recording of this process's parent until that is done or dead. Returns how many processes
 /// had to be ended.
