@@ -96,9 +96,11 @@ pub struct AnswerFound {
     pub claim: String,
     /// The study's name.
     pub study: String,
-    /// The metric of its comparisons; `None` for CPU time.
+    /// What is looked at.
+    pub look: Look,
+    /// The metric of its comparisons; `None` where it is none.
     pub metric: Option<String>,
-    /// What makes the claim true; `None` for CPU time.
+    /// What makes the claim true; `None` where nothing is compared.
     pub yes_if: Option<YesIf>,
     /// A line for each cell that tells.
     pub lines: Vec<Line>,
@@ -322,7 +324,8 @@ fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
             line.seen.insert(*provenance, seen);
         }
     }
-    Ok(AnswerFound { claim: answer.claim.clone(), study: study.name.clone(), metric, yes_if, lines })
+    let (claim, study, look) = (answer.claim.clone(), study.name.clone(), answer.look.clone());
+    Ok(AnswerFound { claim, study, look, metric, yes_if, lines })
 }
 
 fn looked_at(run: &RunData, subject: Subject<'_>, look: &Look) -> Seen {

@@ -14,7 +14,7 @@ pub use index::{IndexEntry, index_markdown};
 use analysis::page::{AnswerFound, CellTally, Found, PartFound, PartRuns, Seen, Tally};
 use cells::{answer_cell, compared, held_cell, run_line};
 use domain::ids::RunId;
-use domain::page::{Page, Part, YesIf};
+use domain::page::{Look, Page, Part, YesIf};
 use domain::study::Study;
 use domain::trial::Provenance;
 use std::collections::{BTreeMap, BTreeSet};
@@ -375,9 +375,11 @@ fn questions(report: &PageReport) -> Vec<Block> {
 
 fn lines(report: &PageReport, answer: &AnswerFound) -> Block {
     let columns = columns(report);
-    let first = match (&answer.metric, answer.yes_if) {
-        (Some(metric), Some(yes_if)) => format!("{metric}; yes where {}", yes_words(yes_if)),
-        _ => "cores kept busy, by role".to_owned(),
+    let first = match (&answer.metric, answer.yes_if, &answer.look) {
+        (Some(metric), Some(yes_if), _) => format!("{metric}; yes where {}", yes_words(yes_if)),
+        (.., Look::Spent) => "shares of CPU time, by what it was spent in".to_owned(),
+        (.., Look::Windows) => "load between samples of the governor, busiest CPU".to_owned(),
+        (.., Look::Cpu | Look::Against { .. }) => "cores kept busy, by role".to_owned(),
     };
     let head = [first].into_iter().chain(columns.iter().map(|column| name(*column).to_lowercase()));
     let row = |line: &analysis::page::Line| -> Vec<String> {
