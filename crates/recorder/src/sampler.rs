@@ -175,8 +175,9 @@ impl Sampler {
                 deadline += interval * u32::try_from(missed).unwrap_or(u32::MAX);
             }
         }
-        let events = self.rings.take().map(|rings| rings.finish(&self.proc)).transpose()?;
+        // First: to end the events takes a while, in which nothing is recorded any more.
         self.sample_all();
+        let events = self.rings.take().map(|rings| rings.finish(&self.proc)).transpose()?;
         Ok(Ended { samples: self.close()?, events })
     }
 

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test says why it skips")]
 
+mod memory;
+
 use domain::Nanos;
 use domain::event_set::Sets;
 use domain::profile::Subsystem;
 use domain::trace::Role;
 use events::facts::{Done, Wait};
-use events::{Facts, Op};
+use events::{Facts, Op, Tables};
 use recorder::{Events, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};
@@ -180,6 +182,23 @@ fn a_profile_adds_up_to_the_cpu_time_and_tells_programs_from_the_kernel() {
         let kernel: u64 = profile.functions.values().sum();
         assert!(kernel > 0 && profile.samples.keys().any(|(_, s)| *s == Subsystem::Vfs), "{profile:?}");
     }
+}
+
+#[test]
+fn the_last_sample_is_from_before_events_end() {
+    let Some(_alone) = can_record() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events");
+    let events = Events::of("default".parse().unwrap(), file.clone());
+    let config =
+        RecorderConfig { events: Some(events), ..RecorderConfig::new(INTERVAL, folder.path().join("spool")) };
+    let recorder = Recorder::start(config).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let recording = recorder.stop().unwrap();
+    let last = memory::trace(&recording).times.last().copied().unwrap();
+    let tables = Tables::read(BufReader::new(File::open(&file).unwrap())).unwrap();
+    let end = tables.end.unwrap().saturating_sub(tables.head.origin);
+    assert!(last <= end, "the last sample is {} later", last.saturating_sub(end));
 }
 
 #[test]
