@@ -19,8 +19,8 @@
 //! Blocks that executed nothing are left out. A block that an exception or an interrupt of the processor ends
 //! early counts whole, as in the plugin's own counts.
 
+use crate::record::line;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// Kernel blocks with a count of their own: two mebibytes a virtual CPU. A guest that has run a workload has
 /// some 100,000.
@@ -78,14 +78,7 @@ pub fn mark(text: &mut String, ns: u64, value: u8) {
 }
 
 /// The last line of a mark.
-pub fn end(text: &mut String) {
-    line(text, format_args!("end"));
-}
-
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    text.write_fmt(words).expect("a string takes all text");
-    text.push('\n');
-}
+pub use crate::record::end;
 
 #[cfg(test)]
 mod tests {

@@ -101,12 +101,13 @@ pub fn requests(text: &mut String, cpu: usize, requests: &Requests) {
     }
 }
 
-/// The last line of a finished span.
+/// The last line of a finished span, or of a mark.
 pub fn end(text: &mut String) {
     line(text, format_args!("end"));
 }
 
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+/// Appends a line.
+pub fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     text.write_fmt(words).expect("a string takes all text");
     text.push('\n');
 }

@@ -14,7 +14,7 @@ use domain::units::Unit;
 pub(crate) const WAITS_TITLE: &str = "What the workload's threads waited for";
 
 /// What the shares are of.
-pub(crate) const WAITS_NOTE: &str = "Shares of the time of the workload's threads in all valid trials of a cell. A thread is ready where it could run and had no CPU; a wait is for what ended it.";
+pub(crate) const WAITS_NOTE: &str = "Shares of the time of the workload's threads in all valid trials of a cell. Those of a tool that only watch its jobs are among them. A thread is ready where it could run and had no CPU; a wait is for what ended it.";
 
 /// The title of [`served_table`].
 pub(crate) const SERVED_TITLE: &str = "How long block devices took";
