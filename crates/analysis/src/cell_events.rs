@@ -1,4 +1,5 @@
-//! What recorded events say of a cell: of all its valid trials together.
+//! What recorded events say of a cell: of all its valid trials together, or of those that recorded events and
+//! count for nothing else.
 
 use crate::summary::RunData;
 use domain::ids::CellId;
@@ -81,7 +82,7 @@ pub fn served(data: &RunData, cell: &CellId) -> Vec<OfDevice> {
 }
 
 fn measurements<'a>(data: &'a RunData, cell: &'a CellId) -> impl Iterator<Item = &'a Measurement> {
-    let own = data.trials.iter().filter(move |trial| trial.key.cell == *cell && trial.validity.is_valid());
+    let own = data.trials.iter().filter(move |trial| trial.key.cell == *cell && !trial.validity.is_spoilt());
     own.filter_map(|trial| trial.measurement.as_ref())
 }
 
@@ -91,7 +92,7 @@ mod tests {
     use crate::testing::{failed, run, study};
     use domain::profile::Subsystem;
     use domain::request::Took;
-    use domain::trial::DiskTotals;
+    use domain::trial::{DiskTotals, Validity};
     use domain::windows::Windows;
 
     fn disk(name: &str) -> DiskTotals {
@@ -135,7 +136,9 @@ mod tests {
                 ..Profile::default()
             });
         }
-        let last = data.trials.iter_mut().rfind(|trial| trial.key.cell == cell).unwrap();
+        let own: Vec<_> = data.trials.iter_mut().filter(|trial| trial.key.cell == cell).collect();
+        let [traced, _, last] = <[_; 3]>::try_from(own).unwrap();
+        traced.validity = Validity::Traced;
         *last = failed(last.key.clone());
         let (profile, windows) = (profile(&data, &cell).unwrap(), windows(&data, &cell).unwrap());
         assert_eq!(

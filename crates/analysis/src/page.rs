@@ -279,6 +279,7 @@ fn why_nothing(run: &RunData, cells: [Option<&CellId>; 2], metric: &str) -> Opti
 fn reasons(validity: &Validity) -> Vec<&str> {
     match validity {
         Validity::Valid => vec![],
+        Validity::Traced => vec!["events were recorded"],
         Validity::Disturbed(all) => all.iter().map(|disturbance| disturbance.kind.as_str()).collect(),
         Validity::Failed(reason) => vec![reason],
     }

@@ -13,6 +13,9 @@
 //! Where it looks for the best of its cells, it does so by successive halving ([`crate::stats::halving`]):
 //! after `repeats_min` blocks the best quarter goes on, for twice as many blocks, and so forth.
 //!
+//! Where events are recorded apart, one block more has a trial of each cell that records them
+//! ([`domain::study::Measure::traced_block`]). It decides nothing about the others.
+//!
 //! All of it is decided from the trials that exist, and for each cell from its own earlier blocks alone:
 //! killed at any point and begun again, a run asks for the same trials.
 
@@ -75,9 +78,9 @@ struct Slot {
     lost: u32,
     /// How many of them failed, rather than being disturbed.
     failures: u32,
-    /// Whether one was valid.
-    valid: bool,
-    /// The deciding metric of the valid one, where the tool reported it.
+    /// Whether one was measured as it was to be.
+    is_done: bool,
+    /// The deciding metric of the one that counts, where the tool reported it.
     value: Option<f64>,
 }
 
@@ -137,7 +140,7 @@ impl Schedule {
         reason = "what comes next depends on what is recorded in between"
     )]
     pub fn next(&mut self) -> Option<Next> {
-        while self.block < self.most_blocks() {
+        while self.block < self.all_blocks() {
             let block = self.block;
             let open = self
                 .order
@@ -167,17 +170,18 @@ impl Schedule {
         let key = &trial.key;
         let cell = self.plan.cells.iter().position(|cell| cell.id == key.cell);
         let cell = cell.ok_or_else(|| ScheduleError::ForeignCell(key.clone()))?;
-        if key.block >= self.most_blocks() {
+        if key.block >= self.all_blocks() {
             return Err(ScheduleError::ForeignBlock(key.clone()));
         }
         let slot = self.slots.entry((cell, key.block)).or_default();
         slot.attempts = slot.attempts.max(key.attempt + 1);
         match trial.validity {
-            Validity::Valid if !slot.valid => {
-                slot.valid = true;
+            Validity::Valid if !slot.is_done => {
+                slot.is_done = true;
                 self.better = self.better.or_else(|| direction(trial, &self.plan.study.measure.metric));
                 slot.value = trial.metric(&self.plan.study.measure.metric);
             }
+            Validity::Traced => slot.is_done = true,
             Validity::Failed(_) => slot.failures += 1,
             Validity::Valid | Validity::Disturbed(_) => {}
         }
@@ -194,9 +198,9 @@ impl Schedule {
         }
     }
 
-    /// Whether any trial counts.
+    /// Whether any trial could be measured undisturbed.
     pub fn has_valid(&self) -> bool {
-        self.slots.values().any(|slot| slot.valid)
+        self.slots.values().any(|slot| slot.is_done)
     }
 
     /// Asks no more for a cell that cannot run here.
@@ -211,6 +215,22 @@ impl Schedule {
 
     /// What is left, for an estimate of the time.
     pub fn remaining(&self) -> Remaining {
+        let (counted, traced) = (self.remaining_that_count(), self.traced_left());
+        Remaining {
+            at_least: counted.at_least + traced,
+            likely: counted.likely + traced,
+            at_most: counted.at_most + traced,
+        }
+    }
+
+    /// How many trials that record events are left.
+    fn traced_left(&self) -> usize {
+        let Some(block) = self.plan.study.measure.traced_block() else { return 0 };
+        let is_left = |cell: &usize| self.is_open(*cell, block) && self.wants(*cell, block);
+        (0..self.plan.cells.len()).filter(is_left).count()
+    }
+
+    fn remaining_that_count(&self) -> Remaining {
         if self.plan.study.measure.until == Until::Best {
             let done: u32 = (0..self.plan.cells.len()).map(|cell| self.blocks_done(cell)).sum();
             let left = halving::trials(&self.rounds()).saturating_sub(done as usize);
@@ -235,10 +255,18 @@ impl Schedule {
         self.plan.study.measure.repeats_max.max(self.least_blocks())
     }
 
+    /// With the block that records events, where there is one.
+    fn all_blocks(&self) -> u32 {
+        self.plan.study.measure.traced_block().map_or(self.most_blocks(), |block| block + 1)
+    }
+
     /// Whether a cell takes part in a block, by what its earlier blocks gave.
     fn wants(&self, cell: usize, block: u32) -> bool {
         if self.skipped[cell] || self.gave_up(cell, block) {
             return false;
+        }
+        if block >= self.most_blocks() {
+            return true;
         }
         let is_enough = match self.plan.study.measure.until {
             Until::Best => return self.is_in_the_race(cell, block),
@@ -303,7 +331,7 @@ impl Schedule {
     /// Whether a block still lacks its trial of a cell, and may try once more.
     fn is_open(&self, cell: usize, block: u32) -> bool {
         let slot = self.slots.get(&(cell, block));
-        slot.is_none_or(|slot| !slot.valid && !slot.is_used_up(self.plan.study.measure.retries))
+        slot.is_none_or(|slot| !slot.is_done && !slot.is_used_up(self.plan.study.measure.retries))
     }
 
     /// Whether every attempt of the first blocks, all before `block`, failed.
@@ -406,6 +434,37 @@ mod tests {
 
     fn blocks_of(trials: &[Trial], cell: &str) -> usize {
         trials.iter().filter(|t| t.key.cell.as_str() == cell && t.validity.is_valid()).count()
+    }
+
+    #[test]
+    fn events_that_are_recorded_apart_take_one_more_trial_of_each_cell_which_decides_nothing() {
+        let mut plan = plan_of(&["a", "b"]);
+        plan.study.measure.events = Some("sched".parse().unwrap());
+        let shared = run(&plan, vec![], &|_| Answer::Value(100.0), 1000);
+        plan.study.measure.events_apart = true;
+        let traced = plan.study.measure.traced_block().unwrap();
+        let mut schedule = Schedule::new(&plan, &[]).unwrap();
+        assert_eq!(schedule.remaining().at_least, 2 * 5 + 2);
+        let mut done = Vec::new();
+        while let Some(next) = schedule.next() {
+            let mut made = trial(schedule.key(next), Answer::Value(100.0));
+            if next.block == traced {
+                made.validity = match next.attempt {
+                    0 => Validity::Failed("fio".into()),
+                    _ => Validity::Traced,
+                };
+            }
+            schedule.record(&made).unwrap();
+            done.push(made);
+        }
+        let counted: Vec<_> = done.iter().filter(|trial| trial.key.block != traced).collect();
+        assert_eq!(counted.len(), shared.len(), "what counts is measured as often");
+        let last: Vec<_> = done[counted.len()..].iter().map(|t| (t.key.block, t.key.attempt)).collect();
+        assert_eq!(last, [(traced, 0), (traced, 1), (traced, 0), (traced, 1)]);
+        assert_eq!(schedule.remaining(), Remaining { at_least: 0, likely: 0, at_most: 0 });
+        assert_eq!(Schedule::new(&plan, &done).unwrap().next(), None);
+        plan.study.measure.events_apart = false;
+        assert!(Schedule::new(&plan, &done).is_err(), "no such block without it");
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn sorted_out(trials: &[&Trial], metric: &str) -> (Vec<Point>, Vec<Excluded>) {
             Some(value) if !points.iter().any(|p: &Point| p.key.block == key.block) => {
                 points.push(Point { key, value })
             }
-            _ if trial.validity.is_valid() => {}
+            _ if !trial.validity.is_spoilt() => {}
             _ => excluded.push(Excluded { key, value, validity: trial.validity.clone() }),
         }
     }

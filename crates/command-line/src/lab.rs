@@ -1,7 +1,7 @@
 //! The arguments of `flyball lab`.
 
 use super::values::{memory, span};
-use super::{Events, Gate};
+use super::{Gate, StudyEvents};
 use clap::{Args, Subcommand};
 use domain::Nanos;
 use domain::units::Bytes;
@@ -53,7 +53,7 @@ pub struct LabRun {
     #[command(flatten)]
     pub machine: LabMachine,
     #[command(flatten)]
-    pub events: Events,
+    pub events: StudyEvents,
     /// Show the plan, the machine and every command; start nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -47,7 +47,7 @@ pub use lab::{Lab, LabExec, LabKernels, LabMachine, LabRun, LabShell};
 pub use list::{Filter, List};
 pub use mark::Mark;
 pub use new::New;
-pub use record::{Events, Record, Server};
+pub use record::{Events, Record, Server, StudyEvents};
 pub use replay::Replay;
 pub use report::{Report, ReportFormat};
 pub use restore::Restore;

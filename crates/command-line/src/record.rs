@@ -31,6 +31,26 @@ pub struct Record {
     pub command: Vec<String>,
 }
 
+/// Which of the kernel's events the trials of a study record.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StudyEvents {
+    #[command(flatten)]
+    pub events: Events,
+    /// Record them in one more trial of each cell, which is not counted, rather than in all
+    #[arg(long, requires = "sets")]
+    pub events_apart: bool,
+}
+
+impl StudyEvents {
+    /// Has a study's trials record them, where any were asked for.
+    pub fn add_to(&self, measure: &mut Measure) {
+        if let Some(sets) = &self.events.sets {
+            measure.events = Some(sets.clone());
+            measure.events_apart |= self.events_apart;
+        }
+    }
+}
+
 /// Which of the kernel's events are recorded beside the samples.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Events {
@@ -45,15 +65,6 @@ pub struct Events {
         value_parser = str::parse::<Sets>
     )]
     pub sets: Option<Sets>,
-}
-
-impl Events {
-    /// Has a study's trials record them too, where any were asked for.
-    pub fn add_to(&self, measure: &mut Measure) {
-        if let Some(sets) = &self.sets {
-            measure.events = Some(sets.clone());
-        }
-    }
 }
 
 /// A database server that is watched by its own counters.

@@ -1,6 +1,6 @@
 //! The arguments of `flyball run`.
 
-use super::{Events, Gate};
+use super::{Gate, StudyEvents};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub struct Run {
     #[arg(long)]
     pub under_load: bool,
     #[command(flatten)]
-    pub events: Events,
+    pub events: StudyEvents,
     /// Create the study's files in this directory [default: `work` in the notebook]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,

@@ -264,6 +264,8 @@ pub struct Measure {
     pub interval: Nanos,
     /// Which of the kernel's events are recorded beside the samples; a simulation has none.
     pub events: Option<Sets>,
+    /// Events are recorded in a trial of their own for each cell, after all others, which is not counted.
+    pub events_apart: bool,
     /// A trial that takes longer is killed and counts as failed.
     pub timeout: Nanos,
     /// How long to wait for the machine to become quiet before a trial, at the most.
@@ -272,6 +274,25 @@ pub struct Measure {
     pub retries: u32,
     /// A trial counts although other work ran beside it ([`crate::trial::Disturbance::is_load`]).
     pub under_load: bool,
+}
+
+impl Measure {
+    /// The block, from zero, whose trials record events and are not counted; `None` where there is no such.
+    pub fn traced_block(&self) -> Option<u32> {
+        let is_apart = self.events.is_some() && self.events_apart;
+        is_apart.then(|| self.repeats_max.max(self.repeats_min))
+    }
+
+    /// The events that trials of this block record.
+    pub fn events_in(&self, block: u32) -> Option<&Sets> {
+        let records = self.traced_block().is_none_or(|traced| traced == block);
+        self.events.as_ref().filter(|_| records)
+    }
+
+    /// Whether the file of events is kept of this block's trials: of each cell's first that records any.
+    pub fn keeps_events_of(&self, block: u32) -> bool {
+        block == self.traced_block().unwrap_or(0)
+    }
 }
 
 /// What repeats of a cell go on for, between the least and the most of them.
@@ -307,6 +328,7 @@ impl Default for Measure {
             drop_caches: true,
             interval: Nanos::from_millis(10),
             events: None,
+            events_apart: false,
             timeout: Nanos::from_secs(600),
             settle: Nanos::from_secs(10),
             retries: 1,

@@ -80,6 +80,9 @@ pub enum Validity {
     /// Nothing is known against it; or nothing but load that the study is measured beside, which the
     /// measurement tells.
     Valid,
+    /// Measured with the kernel's events recorded, in a trial of its own. Recording costs CPU time, so that its
+    /// figures are not counted; what its events say of the cell is.
+    Traced,
     /// Measured, but something else was going on. It is kept, shown and repeated, and not counted.
     Disturbed(Vec<Disturbance>),
     /// The workload failed; the text says how.
@@ -98,6 +101,11 @@ impl Validity {
     /// Whether it counts.
     pub const fn is_valid(&self) -> bool {
         matches!(self, Self::Valid)
+    }
+
+    /// Whether something is known against it.
+    pub const fn is_spoilt(&self) -> bool {
+        matches!(self, Self::Disturbed(_) | Self::Failed(_))
     }
 
     /// Whether it does not count for the load of others alone: beside that load it would.
@@ -239,7 +247,7 @@ impl Trial {
             measurement.disturbances.push(disturbance.clone());
         }
         match &mut self.validity {
-            Validity::Valid => self.validity = Validity::Disturbed(vec![disturbance]),
+            Validity::Valid | Validity::Traced => self.validity = Validity::Disturbed(vec![disturbance]),
             Validity::Disturbed(all) => all.push(disturbance),
             Validity::Failed(_) => {}
         }

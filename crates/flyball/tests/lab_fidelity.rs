@@ -113,7 +113,7 @@ fn lateness(trial: &Trial) -> f64 {
 fn disturbances(trial: &Trial) -> &[Disturbance] {
     match &trial.validity {
         Validity::Disturbed(all) => all,
-        Validity::Valid | Validity::Failed(_) => &[],
+        Validity::Valid | Validity::Traced | Validity::Failed(_) => &[],
     }
 }
 

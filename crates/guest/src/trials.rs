@@ -35,6 +35,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let mut study = parse::study::parse_for_lab(&opening.study)?;
     if let Some(sets) = &opening.events {
         study.measure.events = Some(sets.parse().map_err(Error::Refused)?);
+        study.measure.events_apart = opening.events_apart;
     }
     let mut plan = Plan::new(study, Seed(opening.seed))?;
     // The measure is the same for all cells.

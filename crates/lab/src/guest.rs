@@ -110,6 +110,8 @@ pub struct Opening {
     pub work: String,
     /// Which events are recorded, where the study is not to be asked for that.
     pub events: Option<String>,
+    /// They are recorded in a trial of their own for each cell.
+    pub events_apart: bool,
 }
 
 /// What the guest answers.

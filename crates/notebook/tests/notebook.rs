@@ -155,7 +155,7 @@ fn torn_and_foreign_folders_are_skipped_and_reported() {
     "#]]
     .assert_eq(&lines.concat());
     let (runs, problems) = notebook.runs().unwrap();
-    assert_eq!(runs[0].trials, TrialCounts { valid: 2, disturbed: 0, failed: 0 });
+    assert_eq!(runs[0].trials, TrialCounts { valid: 2, traced: 0, disturbed: 0, failed: 0 });
     assert_eq!(problems.len(), 6, "{problems:?}");
 }
 
@@ -194,9 +194,9 @@ fn runs_are_listed_newest_first_with_their_trials_by_validity() {
             (
                 "quick-2",
                 Some(Timestamp::from_unix_nanos(9)),
-                TrialCounts { valid: 0, disturbed: 1, failed: 1 }
+                TrialCounts { valid: 0, traced: 0, disturbed: 1, failed: 1 }
             ),
-            ("quick-1", None, TrialCounts { valid: 3, disturbed: 0, failed: 0 }),
+            ("quick-1", None, TrialCounts { valid: 3, traced: 0, disturbed: 0, failed: 0 }),
         ]
     );
 }
@@ -279,7 +279,7 @@ fn an_unusable_index_is_made_again() {
         .unwrap();
     assert_eq!((counts(), ask(&notebook, "SELECT count(*) FROM trials")), (3, 3));
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    assert_eq!((counts(), ask(&notebook, "PRAGMA user_version")), (3, 1));
+    assert_eq!((counts(), ask(&notebook, "PRAGMA user_version")), (3, 2));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     assert_eq!(counts(), 3);

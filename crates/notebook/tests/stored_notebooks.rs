@@ -35,7 +35,7 @@ fn the_runs_of_version_1_are_read() {
     let (runs, problems) = notebook.runs().unwrap();
     assert_eq!(problems, []);
     assert_eq!(runs.len(), 1);
-    assert_eq!(runs[0].trials, TrialCounts { valid: 3, disturbed: 1, failed: 1 });
+    assert_eq!(runs[0].trials, TrialCounts { valid: 3, traced: 0, disturbed: 1, failed: 1 });
     assert_eq!(
         runs[0].run.study_text,
         fs::read_to_string(stored("v1/runs").join(RUN).join("study.toml")).unwrap()

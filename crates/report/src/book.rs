@@ -131,22 +131,36 @@ const fn name(provenance: Provenance) -> &'static str {
 
 fn in_short(report: &PageReport) -> Vec<Block> {
     let figures = columns(report).into_iter().map(|column| {
-        let tally = report.found.agreement(column);
-        format!("**{}:** {}", name(column), agreement_words(tally))
+        let words = if is_never_run(report, column) {
+            "not run.".to_owned()
+        } else {
+            agreement_words(report.found.agreement(column))
+        };
+        format!("**{}:** {words}", name(column))
     });
     let asked = report.page.questions.iter().zip(&report.found.questions);
     let questions = asked.map(|(question, found)| {
         let answers =
             found.answers.iter().map(|answer| format!("{}: {}", answer.claim, answer_words(report, answer)));
         let answers: Vec<Rich> = answers.map(Rich::marked).collect();
-        let none = || vec![Rich::plain("Not answered here; see below.")];
-        (Rich::marked(format!("**{}**", question.asked)), if answers.is_empty() { none() } else { answers })
+        let answers = match (&answers[..], &question.note) {
+            ([], Some(note)) => vec![Rich::marked(note.clone())],
+            ([], None) => vec![Rich::plain("Not answered here; see below.")],
+            _ => answers,
+        };
+        (Rich::marked(format!("**{}**", question.asked)), answers)
     });
     vec![
         heading(2, "In short"),
         Block::List(figures.map(Rich::marked).collect()),
         Block::Outline(questions.collect()),
     ]
+}
+
+/// Whether no part of a page was run on such machines, and each says why.
+fn is_never_run(report: &PageReport, column: Provenance) -> bool {
+    let mut parts = report.page.parts.iter().zip(report.parts);
+    parts.all(|(told, runs)| told.not_run.contains_key(&column) && !runs.runs.contains_key(&column))
 }
 
 /// `of 12 rows beside published figures, 9 agree and 3 do not agree.`
@@ -427,7 +441,7 @@ fn runs(report: &PageReport) -> Vec<Block> {
                 machine,
                 cells::kernels(run),
                 cells::date(run),
-                format!("{counted} of {}", run.trials.len()),
+                format!("{counted} of {}", run.trials.len() - cells::traced(run)),
             ]);
         }
     }

@@ -90,11 +90,15 @@ pub(crate) fn direction(better: Better) -> &'static str {
 pub(crate) fn trial_count(report: &Report) -> String {
     let trials = &report.data.trials;
     let cells = report.summary.cells.len();
-    let left_out = trials.iter().filter(|t| !t.validity.is_valid()).count();
+    let left_out = trials.iter().filter(|t| t.validity.is_spoilt()).count();
+    let traced = traced(report);
     let under_load: Vec<&Trial> = trials.iter().filter(|trial| trial.is_under_load()).collect();
     let mut count = format!("{} of {}", counted(trials.len(), "trial"), counted(cells, "cell"));
     if left_out > 0 {
         count += &format!(", {left_out} of them not counted");
+    }
+    if traced > 0 {
+        count += &format!(", {traced} of them for events alone");
     }
     if !under_load.is_empty() {
         count += &format!(", {} of them under load ({})", under_load.len(), kinds(&under_load));
@@ -354,6 +358,7 @@ pub(crate) fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
 pub(crate) fn why_not_counted(validity: &Validity) -> String {
     match validity {
         Validity::Valid => String::new(),
+        Validity::Traced => "events were recorded, which costs CPU time: its figures do not count".to_owned(),
         Validity::Disturbed(list) if list.is_empty() => "disturbed".to_owned(),
         Validity::Disturbed(list) => {
             list.iter().map(|d| format!("{}: {}", d.kind, d.detail)).collect::<Vec<_>>().join("; ")
@@ -366,9 +371,14 @@ pub(crate) fn why_not_counted(validity: &Validity) -> String {
 /// would be about them, and not about what was measured.
 pub(crate) const MAX_LEFT_OUT: usize = 5;
 
-/// The trials that are not counted.
+/// The trials that are not counted, for something went wrong.
 pub(crate) fn left_out<'a>(report: &Report<'a>) -> Vec<&'a Trial> {
-    report.data.trials.iter().filter(|t| !t.validity.is_valid()).collect()
+    report.data.trials.iter().filter(|t| t.validity.is_spoilt()).collect()
+}
+
+/// How many trials recorded events and are counted for nothing else.
+pub(crate) fn traced(report: &Report) -> usize {
+    report.data.trials.iter().filter(|trial| trial.validity == Validity::Traced).count()
 }
 
 /// What disturbed trials and how many of them, most first: `other-load 30, unsettled 12, failed 1`. A trial
@@ -413,6 +423,7 @@ pub(crate) fn how_to_see_more(report: &Report, left_out: &[&Trial]) -> Option<(S
 pub(crate) const fn standing(validity: &Validity) -> &'static str {
     match validity {
         Validity::Valid => "valid",
+        Validity::Traced => "traced",
         Validity::Disturbed(_) => "disturbed",
         Validity::Failed(_) => "failed",
     }

@@ -39,7 +39,8 @@ fn verdict(notebook: &Notebook, run: &Run) -> String {
 pub fn as_table(runs: &[Judged]) -> Columns {
     let mut table = Columns::new(&["RUN", "ON", "TRIALS", "VERDICT"]);
     for (entry, verdict) in runs {
-        let all = all(&entry.trials);
+        // Those that recorded events alone are no trials that could have counted.
+        let all = all(&entry.trials) - entry.trials.traced;
         let trials = match entry.trials.valid {
             valid if valid == all => all.to_string(),
             valid => format!("{valid} of {all}"),
@@ -96,5 +97,5 @@ pub fn as_json(runs: &[Judged]) -> String {
 }
 
 fn all(counts: &TrialCounts) -> u64 {
-    counts.valid + counts.disturbed + counts.failed
+    counts.valid + counts.traced + counts.disturbed + counts.failed
 }

@@ -182,8 +182,8 @@ impl<'a> FromNotebook<'a> {
 }
 
 fn has_trials(entry: &RunEntry) -> bool {
-    let notebook::TrialCounts { valid, disturbed, failed } = entry.trials;
-    valid + disturbed + failed > 0
+    let notebook::TrialCounts { valid, traced, disturbed, failed } = entry.trials;
+    valid + traced + disturbed + failed > 0
 }
 
 impl Source for FromNotebook<'_> {

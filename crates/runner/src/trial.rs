@@ -173,7 +173,7 @@ impl<'a, 'm> Host<'a, 'm> {
     }
 
     /// Makes one trial. What is kept of it goes to `files`, the trace to `sink`. Of events the file is kept
-    /// of a cell's first trial, and of the others what follows from it.
+    /// of a cell's first trial that records any, and of the others what follows from it.
     ///
     /// # Errors
     /// [`Stop`]. A workload that fails is no error, but a trial that says so.
@@ -188,8 +188,9 @@ impl<'a, 'm> Host<'a, 'm> {
             std::path::absolute(path).map_err(|error| failed_early(Error::file("find", path, error)))
         };
         let raw = absolute(files.raw)?;
-        let (file, is_kept) = (absolute(files.events)?, key.block == 0);
-        let events = self.context.measure.events.clone().map(|sets| TrialEvents { sets, file, is_kept });
+        let (file, measure) = (absolute(files.events)?, self.context.measure);
+        let is_kept = measure.keeps_events_of(key.block);
+        let events = measure.events_in(key.block).cloned().map(|sets| TrialEvents { sets, file, is_kept });
         let version = self.version(&cell.workload.tool).map_err(failed_early)?;
         if is_running_load(cell) {
             return self.watched(cell, key, &raw, events.as_ref(), version, sink);
@@ -516,7 +517,8 @@ impl TrialContext<'_, '_> {
         let (validity, measurement) = match measured {
             Err(text) => (Validity::Failed(text), None),
             Ok(m) if m.disturbances.iter().all(|d| self.measure.under_load && d.is_load()) => {
-                (Validity::Valid, Some(m))
+                let is_traced = self.measure.traced_block() == Some(key.block);
+                (if is_traced { Validity::Traced } else { Validity::Valid }, Some(m))
             }
             Ok(m) => (Validity::Disturbed(m.disturbances.clone()), Some(m)),
         };

@@ -38,14 +38,17 @@ const KEPT: [&str; 8] =
 const ATTACHED: &str = "--events";
 /// Their other options with a value.
 const DROPPED: [&str; 4] = ["--seed", "--fail-if", "--junit", "--notebook"];
-/// Their options without one; of these the first alone says under what the study is measured.
-const FLAGS: [&str; 5] = ["--under-load", "--new", "--full", "--json", "--dry-run"];
+/// Their options without one that say how a study is measured.
+const KEPT_FLAGS: [&str; 2] = ["--under-load", "--events-apart"];
+/// Their other options without one.
+const DROPPED_FLAGS: [&str; 4] = ["--new", "--full", "--json", "--dry-run"];
 
 /// The options of `run` and `lab run` that are understood, and whether each has a value: one that is not
 /// leads to no experiment.
 pub fn known_options() -> impl Iterator<Item = (&'static str, bool)> {
     let with_value = KEPT.into_iter().chain(DROPPED).map(|name| (name, true));
-    with_value.chain([(ATTACHED, true)]).chain(FLAGS.map(|name| (name, false)))
+    let flags = KEPT_FLAGS.into_iter().chain(DROPPED_FLAGS).map(|name| (name, false));
+    with_value.chain([(ATTACHED, true)]).chain(flags)
 }
 
 impl Begun {
@@ -63,7 +66,8 @@ impl Begun {
             let (name, value) =
                 word.split_once('=').map_or((*word, None), |(name, value)| (name, Some(value)));
             match name {
-                _ if FLAGS.contains(word) => options.extend((*word == FLAGS[0]).then(|| (*word).to_owned())),
+                _ if KEPT_FLAGS.contains(word) => options.push((*word).to_owned()),
+                _ if DROPPED_FLAGS.contains(word) => {}
                 _ if name == ATTACHED => options.push(quoted(word)),
                 _ if KEPT.contains(&name) => {
                     options.push(name.to_owned());
@@ -317,8 +321,8 @@ mod tests {
             "flyball run new.toml --on sim --machine my.toml --under-load"
         );
         assert_eq!(
-            again("run --events=sched,work s.toml --events", &[]),
-            "flyball run new.toml --events=sched,work --events"
+            again("run --events=sched,work s.toml --events-apart", &[]),
+            "flyball run new.toml --events=sched,work --events-apart"
         );
         assert_eq!(again("--notebook n --json run s.toml", &[]), "flyball run new.toml");
         assert_eq!(

@@ -41,6 +41,7 @@ pub use trial_loop::CANNOT_GO_ON;
 use domain::ids::RunId;
 use domain::plan::Plan;
 use domain::study::Study;
+use domain::trial::Provenance;
 use machine::ledger::RestoreReport;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
@@ -149,7 +150,12 @@ fn measure(
     backend: &mut dyn Backend,
     observer: &mut dyn Observer,
 ) -> Result<Ended> {
-    let plan = Plan::new(request.study.clone(), folder.run().seed)?;
+    let mut study = request.study.clone();
+    if backend.provenance() == Provenance::Simulation {
+        // A model has no events, and no trial to record them in.
+        study.measure.events = None;
+    }
+    let plan = Plan::new(study, folder.run().seed)?;
     let trials = TrialLoop { plan: &plan, folder, interrupt: request.interrupt, limit: request.limit };
     let (mut schedule, before) = trials.schedule(observer)?;
     if schedule.next().is_none() {

@@ -110,6 +110,7 @@ impl Watching {
         let name = trial.key.folder();
         match &trial.validity {
             Validity::Valid => self.keep(trial),
+            Validity::Traced => {}
             Validity::Disturbed(all) => {
                 self.repeated += 1;
                 let reasons: Vec<&str> = all.iter().map(|d| d.detail.as_str()).collect();

@@ -19,7 +19,7 @@ use terminal::{self, Watching};
 
 /// Simulates a study, or shows what would be.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {
-    if arguments.events.sets.is_some() {
+    if arguments.events.events.sets.is_some() {
         return Err(Usage(
             "a simulated machine has no events that could be recorded; leave `--events` out".into(),
         )

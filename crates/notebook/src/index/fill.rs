@@ -195,6 +195,7 @@ fn put_details(connection: &Connection, trial: &Trial, id: i64) -> rusqlite::Res
 pub fn validity_of(trial: &Trial) -> (&'static str, Option<String>) {
     match &trial.validity {
         Validity::Valid => ("valid", None),
+        Validity::Traced => ("traced", None),
         Validity::Disturbed(list) => {
             let details: Vec<&str> = list.iter().map(|d| d.detail.as_str()).collect();
             ("disturbed", Some(details.join("; ")))

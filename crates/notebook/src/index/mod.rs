@@ -25,7 +25,7 @@ use std::time::Duration;
 const APPLICATION_ID: i32 = 0x466c_7962;
 
 /// Goes up whenever `schema.sql` changes in any way.
-const SCHEMA_VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 2;
 
 const SCHEMA: &str = include_str!("schema.sql");
 
@@ -37,6 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct TrialCounts {
     /// Those that count.
     pub valid: u64,
+    /// Those that recorded events and are counted for nothing else.
+    pub traced: u64,
     /// Those that were disturbed.
     pub disturbed: u64,
     /// Those whose workload failed.
@@ -98,12 +100,13 @@ impl Index {
     }
 
     fn count(&self) -> rusqlite::Result<BTreeMap<String, TrialCounts>> {
-        let sql = "SELECT run, sum(validity = 'valid'), sum(validity = 'disturbed'), sum(validity = 'failed') \
-                   FROM trials GROUP BY run";
+        let sql = "SELECT run, sum(validity = 'valid'), sum(validity = 'traced'), sum(validity = 'disturbed'), \
+                   sum(validity = 'failed') FROM trials GROUP BY run";
         let mut statement = self.connection.prepare(sql)?;
         let counts = statement.query_map([], |row| {
             let number = |i| row.get::<_, i64>(i).map(i64::cast_unsigned);
-            Ok((row.get(0)?, TrialCounts { valid: number(1)?, disturbed: number(2)?, failed: number(3)? }))
+            let [valid, traced, disturbed, failed] = [number(1)?, number(2)?, number(3)?, number(4)?];
+            Ok((row.get(0)?, TrialCounts { valid, traced, disturbed, failed }))
         })?;
         counts.collect()
     }

@@ -26,7 +26,7 @@ CREATE TABLE trials (
     workload    TEXT NOT NULL,
     started     TEXT NOT NULL,
     started_ns  INTEGER NOT NULL,
-    validity    TEXT NOT NULL CHECK (validity IN ('valid', 'disturbed', 'failed')),
+    validity    TEXT NOT NULL CHECK (validity IN ('valid', 'traced', 'disturbed', 'failed')),
     reason      TEXT,
     tool        TEXT,
     duration_s  REAL,

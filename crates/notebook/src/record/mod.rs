@@ -235,6 +235,7 @@ pub(crate) mod tests {
     fn validity() -> impl Strategy<Value = Validity> {
         prop_oneof![
             Just(Validity::Valid),
+            Just(Validity::Traced),
             vec(disturbance(), 0..3).prop_map(Validity::Disturbed),
             any::<String>().prop_map(Validity::Failed),
         ]

@@ -143,6 +143,7 @@ pub(crate) struct RecordingRecord {
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 enum ValidityRecord {
     Valid,
+    Traced,
     Disturbed(Vec<DisturbanceRecord>),
     Failed(String),
 }
@@ -316,6 +317,7 @@ impl From<&Validity> for ValidityRecord {
     fn from(validity: &Validity) -> Self {
         match validity {
             Validity::Valid => Self::Valid,
+            Validity::Traced => Self::Traced,
             Validity::Disturbed(list) => Self::Disturbed(list.iter().map(DisturbanceRecord::from).collect()),
             Validity::Failed(reason) => Self::Failed(reason.clone()),
         }
@@ -326,6 +328,7 @@ impl From<ValidityRecord> for Validity {
     fn from(record: ValidityRecord) -> Self {
         match record {
             ValidityRecord::Valid => Self::Valid,
+            ValidityRecord::Traced => Self::Traced,
             ValidityRecord::Disturbed(list) => {
                 Self::Disturbed(list.into_iter().map(Disturbance::from).collect())
             }

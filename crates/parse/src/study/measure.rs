@@ -33,6 +33,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
         "drop_caches",
         "interval",
         "events",
+        "events_apart",
         "timeout",
         "settle",
         "retries",
@@ -50,6 +51,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
     let drop_caches = get("drop_caches").map_or(Some(default.drop_caches), |n| n.flag());
     let interval = get("interval").map_or(Some(default.interval), |n| n.span(INTERVALS));
     let events = get("events").map_or(Some(default.events), |n| events(&n));
+    let events_apart = get("events_apart").map_or(Some(default.events_apart), |n| n.flag());
     let timeout = get("timeout").map_or(Some(default.timeout), |n| n.span(TIMEOUTS));
     let settle = get("settle").map_or(Some(default.settle), |n| n.span(SETTLES));
     let retries = get("retries").map_or(Some(default.retries), |n| n.count(RETRIES));
@@ -66,6 +68,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
         drop_caches: drop_caches?,
         interval: interval?,
         events: events?,
+        events_apart: events_apart?,
         timeout: timeout?,
         settle: settle?,
         retries: retries?,

@@ -174,7 +174,7 @@ fn settings_are_the_same_with_and_without_quotes() {
 #[test]
 fn every_key_of_measure_is_read() {
     let study = study(&format!(
-        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nuntil = \"precise\"\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\nevents = \"power,sched\"\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\nunder_load = true\n"
+        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nuntil = \"precise\"\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\nevents = \"power,sched\"\nevents_apart = true\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\nunder_load = true\n"
     ));
     let expected = Measure {
         metric: "iops".into(),
@@ -187,6 +187,7 @@ fn every_key_of_measure_is_read() {
         drop_caches: false,
         interval: Nanos::from_millis(100),
         events: Some("sched,power".parse().unwrap()),
+        events_apart: true,
         timeout: Nanos::from_secs(60),
         settle: Nanos::ZERO,
         retries: 3,
@@ -329,7 +330,7 @@ fn an_unknown_key_names_the_nearest_and_only_a_near_one() {
             line 7, column 1: `workload.w.optoins`: unknown key; did you mean `options`?
             line 8, column 2: `mesure`: unknown key; did you mean `measure`?
             line 10, column 1: `measure.repeat`: unknown key; did you mean `repeats`?
-            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `until`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `events`, `timeout`, `settle`, `retries`, `under_load`
+            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `until`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `events`, `events_apart`, `timeout`, `settle`, `retries`, `under_load`
         "#]],
     );
 }

@@ -10,6 +10,7 @@ use analysis::words::{counted, difference, percent, ratio_words};
 use domain::order;
 use domain::profile::{Profile, Subsystem};
 use domain::published::Figure;
+use domain::trial::Validity;
 use domain::windows::GovernorWindows;
 use std::collections::BTreeSet;
 
@@ -108,9 +109,16 @@ fn ratio(comparison: &Comparison) -> String {
 /// `run quick-…, 2026-11-22, 6 valid trials of 6, intervals at 95%`.
 pub(super) fn run_line(run: &RunData) -> String {
     let valid = run.trials.iter().filter(|trial| trial.validity.is_valid()).count();
-    let trials = counted(run.trials.len(), "trial");
+    let traced = traced(run);
+    let trials = counted(run.trials.len() - traced, "trial");
     let confidence = percent(run.study.measure.confidence);
-    format!("{}, {}, {valid} of {trials} count, {confidence} intervals", run.run.id, date(run))
+    let traced = if traced > 0 { format!(", {traced} for events alone") } else { String::new() };
+    format!("{}, {}, {valid} of {trials} count{traced}, {confidence} intervals", run.run.id, date(run))
+}
+
+/// How many trials recorded events and are counted for nothing else.
+pub(super) fn traced(run: &RunData) -> usize {
+    run.trials.iter().filter(|trial| trial.validity == Validity::Traced).count()
 }
 
 /// The day on which a run was begun.

@@ -20,9 +20,9 @@ pub fn index_markdown(entries: &[IndexEntry]) -> String {
     markdown::line(&mut out, "# Published reports, measured again");
     markdown::line(
         &mut out,
-        "Each of these reports found that a Linux storage or database workload ran slower than it should, and left open why. Each is a \
-         study here: the same question to a real kernel in the lab, and to a model of the report's machine. A page puts both \
-         beside what was published, and says what they answer.",
+        "Each of these reports has figures of a Linux storage or database workload. Each is a study here: the same question to a \
+         real kernel in the lab, to a model of the report's machine, or to both. A page puts what came out beside what was \
+         published, and says what it answers.",
     );
     let head = ["report", "question", "lab", "simulation"].map(str::to_owned);
     let row = |entry: &IndexEntry| {

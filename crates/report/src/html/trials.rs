@@ -3,7 +3,7 @@
 use super::prose;
 use crate::svg::order::{Counts, Measured, plot};
 use crate::wording::{
-    MAX_LEFT_OUT, aa_floor, counted, left_out_kinds, standing, trial_name, value, why_not_counted,
+    MAX_LEFT_OUT, aa_floor, counted, left_out_kinds, standing, traced, trial_name, value, why_not_counted,
 };
 use crate::{Report, lab};
 use domain::trial::Trial;
@@ -41,11 +41,14 @@ fn in_order(report: &Report) -> Vec<Measured> {
 pub(super) fn body(report: &Report) -> Option<Markup> {
     let trials = &report.data.trials;
     let left_out: Vec<(usize, &Trial)> =
-        trials.iter().enumerate().filter(|(_, t)| !t.validity.is_valid()).collect();
+        trials.iter().enumerate().filter(|(_, t)| t.validity.is_spoilt()).collect();
+    let traced = traced(report);
     Some(html! {
         @match (trials.len(), left_out.len()) {
             (0, _) => p { "No trial was measured." },
-            (n, 0) => p { "Nothing was disturbed and nothing failed: " (counted(n, "trial")) " of " (n) " count." },
+            (n, 0) => p {
+                "Nothing was disturbed and nothing failed: " (counted(n - traced, "trial")) " of " (n) " count."
+            },
             (n, out) => {
                 p { (out) " of " (counted(n, "trial")) " " (if out == 1 { "is" } else { "are" }) " not counted:" }
                 p class="note" { (left_out_kinds(&left_out.iter().map(|(_, t)| *t).collect::<Vec<_>>())) }
@@ -55,6 +58,9 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
                     details { summary { (folded.len()) " more not counted" } (table(report, folded)) }
                 }
             }
+        }
+        @if traced > 0 {
+            p { (counted(traced, "trial")) " recorded events and are counted for nothing else." }
         }
         @if !trials.is_empty() {
             details {

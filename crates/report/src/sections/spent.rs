@@ -57,4 +57,4 @@ pub(super) fn spent(report: &Report) -> Vec<Block> {
 }
 
 /// What the shares are of.
-pub(crate) const SPENT_NOTE: &str = "Shares of the call stacks that were sampled on busy CPUs in all valid trials of a cell: of what ran, not of what it worked for.";
+pub(crate) const SPENT_NOTE: &str = "Shares of the call stacks that were sampled on busy CPUs in the trials of a cell that recorded them: of what ran, not of what it worked for.";

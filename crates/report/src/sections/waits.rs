@@ -14,13 +14,13 @@ use domain::units::Unit;
 pub(crate) const WAITS_TITLE: &str = "What the workload's threads waited for";
 
 /// What the shares are of.
-pub(crate) const WAITS_NOTE: &str = "Shares of the time of the workload's threads in all valid trials of a cell. Those of a tool that only watch its jobs are among them. A thread is ready where it could run and had no CPU; a wait is for what ended it.";
+pub(crate) const WAITS_NOTE: &str = "Shares of the time of the workload's threads in the trials of a cell that recorded events. Those of a tool that only watch its jobs are among them. A thread is ready where it could run and had no CPU; a wait is for what ended it.";
 
 /// The title of [`served_table`].
 pub(crate) const SERVED_TITLE: &str = "How long block devices took";
 
 /// What is counted.
-pub(crate) const SERVED_NOTE: &str = "By events of all valid trials of a cell, means. Queue: from the bio to the driver; device: from the driver to the completion; whole, of layers without requests such as md and dm: from the bio's queueing to its completion.";
+pub(crate) const SERVED_NOTE: &str = "By events of the trials of a cell that recorded them, means. Queue: from the bio to the driver; device: from the driver to the completion; whole, of layers without requests such as md and dm: from the bio's queueing to its completion.";
 
 /// Rows of devices of one cell: those with most requests.
 const MAX_DEVICES: usize = 6;

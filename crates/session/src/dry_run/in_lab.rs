@@ -1,7 +1,7 @@
 //! The plan of a run in a lab machine: the machine, what is done in it once, and what each cell runs.
 
 use super::stacks;
-use super::text::range;
+use super::text::times;
 use crate::begin::fresh_seed;
 use crate::error::Result;
 use crate::guests::LabSpec;
@@ -29,9 +29,9 @@ pub fn in_lab(spec: &LabSpec, study: Study, seed: Option<u64>) -> Result<Lines> 
     machine(&mut text, spec);
     text.blank();
     text.line(format_args!(
-        "{} cells, seed {seed}; each is measured {} times",
+        "{} cells, seed {seed}; each is measured {}",
         plan.cells.len(),
-        range(plan.study.measure.repeats_min, plan.study.measure.repeats_max)
+        times(&plan.study.measure)
     ));
     stacks::describe(&mut text, &stacks::of(&plan, Devices::OfTheGuest));
     for each in &plan.cells {

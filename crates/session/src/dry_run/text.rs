@@ -6,6 +6,7 @@ use domain::Nanos;
 use domain::ids::CellId;
 use domain::inert::{Lines, prose};
 use domain::plan::{Cell, Plan};
+use domain::study::Measure;
 use runner::Devices;
 use serde_json::{Value, json};
 use std::fmt::Display;
@@ -24,7 +25,8 @@ fn expected(plan: &Plan, cells: &[CellPlan]) -> (Nanos, Nanos, usize) {
     let run = || cells.iter().filter(|cell| cell.against().is_empty());
     let known: u64 = run().map(|c| c.takes.unwrap_or_default().get() + OVERHEAD.get()).sum();
     let measure = &plan.study.measure;
-    let times = |repeats: u32| Nanos::new(known.saturating_mul(u64::from(repeats)));
+    let traced = u32::from(measure.traced_block().is_some());
+    let times = |repeats: u32| Nanos::new(known.saturating_mul(u64::from(repeats + traced)));
     let unknown = run().filter(|c| c.takes.is_none()).count();
     (times(measure.repeats_min), times(measure.repeats_max), unknown)
 }
@@ -48,8 +50,7 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
     text.line(prose(&plan.study.question));
     text.blank();
     text.line(format_args!("seed {}", plan.seed));
-    let times = range(measure.repeats_min, measure.repeats_max);
-    text.line(format_args!("{} cells, each {times} times", cells.len()));
+    text.line(format_args!("{} cells, each {}", cells.len(), times(measure)));
     if cells.iter().any(|cell| cell.against().is_empty()) {
         let unknown = match unknown {
             0 => String::new(),
@@ -98,8 +99,14 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
     text
 }
 
+/// `6 to 12 times`, and whether once more for events.
+pub(super) fn times(measure: &Measure) -> String {
+    let once_more = measure.traced_block().map_or("", |_| ", and once more to record events");
+    format!("{} times{once_more}", range(measure.repeats_min, measure.repeats_max))
+}
+
 /// `6 to 12`, or just `6`.
-pub(super) fn range<T: PartialEq + Display>(least: T, most: T) -> String {
+fn range<T: PartialEq + Display>(least: T, most: T) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 

@@ -240,6 +240,7 @@ impl Backend for Guests<'_> {
             dilation,
             paced: self.spec.is_paced(),
             events: study.measure.events.as_ref().map(ToString::to_string),
+            events_apart: study.measure.events_apart,
             work: study.lab.work.clone().unwrap_or_else(|| WORK.to_owned()),
         });
         Ok(())
