@@ -98,6 +98,7 @@ impl Machine {
             name: inventory.host.clone().unwrap_or_else(|| "recorded".to_owned()),
             about: String::new(),
             kernel,
+            dilation: 1.0,
             hz: inventory.kernel.hz.filter(|hz| TICKS.contains(hz)).unwrap_or(USUAL_HZ).into(),
             memory: inventory.memory.total.unwrap_or(Bytes::new(0)),
             cpu: CpuSpec {

@@ -3,7 +3,7 @@
 use crate::assemble::{Assembled, LoadTarget, Models, SimRequest, assemble};
 use crate::engine::{Core, Stopped, World};
 use crate::load::bonnie::{BonnieLoad, Done};
-use crate::load::jobs::{Given, Jobs};
+use crate::load::jobs::{Given, Jobs, Watcher};
 use crate::load::of_cell::{self as loads, Load, Reports};
 use crate::load::oltp::{Oltp, Served};
 use crate::machine::MachineSpec;
@@ -51,7 +51,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
     has_its_metric(order)?;
     let Assembled { mut world, target, settings, inventory, device } =
         assemble(order, loads::caching(order))?;
-    let account = put_in(&mut world, loads::of(order, target)?, target, order.seed);
+    let account = put_in(&mut world, loads::of(order, target)?, target, order);
     let measure = &order.study.measure;
     let mut recorder = Recorder::new(sink, measure.interval);
     let stopped = world.run(measure.timeout.get(), Some(measure.interval.get().max(1)), &mut recorder);
@@ -148,8 +148,11 @@ enum Account {
     Bonnie(Rc<RefCell<Vec<Done>>>),
 }
 
+/// How long fio's main thread sleeps between two looks at its jobs (fio's `backend.c`, `run_threads`).
+const FIO_LOOKS_NS: f64 = 10e6;
+
 /// Puts a load on a machine.
-fn put_in(world: &mut World, load: Load, target: LoadTarget, seed: Seed) -> Account {
+fn put_in(world: &mut World, load: Load, target: LoadTarget, order: &SimRequest<'_>) -> Account {
     let me = world.next_part();
     match load {
         Load::Jobs(specs, reports) => {
@@ -159,17 +162,23 @@ fn put_in(world: &mut World, load: Load, target: LoadTarget, seed: Seed) -> Acco
                 let thread = world.core.cpus.thread(&spec.name, domain::trace::Role::Workload, 0);
                 jobs.add(&mut world.core, thread, spec, source);
             }
+            let look = order.machine.costs.once("fio_look");
+            if reports == Reports::Fio && !look.is_nothing() {
+                let thread = world.core.cpus.thread("fio", domain::trace::Role::Workload, 0);
+                let every = (FIO_LOOKS_NS / order.machine.dilation) as u64;
+                jobs.watched_by(&mut world.core, Watcher { thread, every, cost: look });
+            }
             world.add(Box::new(jobs));
             Account::Jobs(given, reports)
         }
         Load::Oltp(spec) => {
-            let load = Oltp::new(&mut world.core, me, spec, seed);
+            let load = Oltp::new(&mut world.core, me, spec, order.seed);
             let served = load.served();
             world.add(Box::new(load));
             Account::Oltp(served)
         }
         Load::Bonnie(spec) => {
-            let load = BonnieLoad::new(&mut world.core, me, target.part, spec, seed);
+            let load = BonnieLoad::new(&mut world.core, me, target.part, spec, order.seed);
             let done = load.told();
             world.add(Box::new(load));
             Account::Bonnie(done)

@@ -3,11 +3,12 @@
 
 use crate::block::DeviceStats;
 use crate::block::{Disk, QueueSpec};
-use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId};
+use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId, Upkeep};
 use crate::engine::{Bio, BioId, Core, Part, PartId};
 use crate::engine::{Stopped, World};
 use disks::{DiskSet, DiskSpec, Op};
 use domain::rng::Seed;
+use domain::time::Nanos;
 use domain::trace::Role;
 use event_queue::Time;
 use governors::KernelVersion;
@@ -209,8 +210,9 @@ impl Testbed {
     pub(crate) fn new(cpus: usize, mhz: u64) -> Self {
         let cpus = Cpus::new(CpusSpec {
             policies: vec![PolicySpec::fixed((0..cpus).collect(), mhz * 1000)],
-            hz: 250,
+            tick: Nanos::from_millis(4),
             switch: Cost::cycles(2_000),
+            upkeep: Upkeep::default(),
             power: PowerModel::default(),
             kernel: KernelVersion::new(6, 12, 0),
             base_khz: mhz * 1000,

@@ -4,14 +4,15 @@
 
 use disks::{DiskSet, DiskSpec, Op};
 use domain::rng::Seed;
+use domain::time::Nanos;
 use domain::trace::Role;
 use governors::KernelVersion;
 use sim::block::DeviceStats;
 use sim::block::{Disk, Interrupts, QueueSpec, Scheduler};
-use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, ThreadId};
+use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, ThreadId, Upkeep};
 use sim::engine::{Core, Part, PartId};
 use sim::engine::{Stopped, World};
-use sim::load::jobs::{Given, IoRequest, JobSpec, Jobs};
+use sim::load::jobs::{Given, IoRequest, JobSpec, Jobs, Watcher};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -41,8 +42,9 @@ fn disk(name: &str) -> DiskSpec {
 fn of_policies(policies: Vec<PolicySpec>) -> Cpus {
     Cpus::new(CpusSpec {
         policies,
-        hz: 250,
+        tick: Nanos::from_millis(4),
         switch: Cost::NONE,
+        upkeep: Upkeep::default(),
         power: PowerModel::new(vec![PowerState { khz: 1_000_000, busy_watts: 10.0, idle_watts: 1.0 }]),
         kernel: KernelVersion::new(6, 1, 0),
         base_khz: 1_000_000,
@@ -66,8 +68,20 @@ fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], s
     run_with(model, cpus, queue(scheduler), jobs, seed)
 }
 
-/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random.
 fn run_with(model: &str, cpus: usize, queue: QueueSpec, jobs: &[(JobSpec, Op)], seed: u64) -> (World, Given) {
+    run_watched(model, cpus, queue, jobs, seed, None)
+}
+
+/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random, with a
+/// thread that looks at them at this cost.
+fn run_watched(
+    model: &str,
+    cpus: usize,
+    queue: QueueSpec,
+    jobs: &[(JobSpec, Op)],
+    seed: u64,
+    look: Option<Cost>,
+) -> (World, Given) {
     let spec = disk(model);
     let mut bank = DiskSet::new(Seed(seed));
     bank.add_disk(&spec, None);
@@ -89,10 +103,24 @@ fn run_with(model: &str, cpus: usize, queue: QueueSpec, jobs: &[(JobSpec, Op)], 
         let thread = world.core.cpus.thread(&spec.name, Role::Workload, 0);
         load.add(&mut world.core, thread, spec.clone(), Box::new(source));
     }
+    if let Some(look) = look {
+        let thread = world.core.cpus.thread("fio", Role::Workload, 0);
+        load.watched_by(&mut world.core, Watcher { thread, every: 10_000_000, cost: look });
+    }
     world.add(Box::new(load));
     assert_eq!(world.run(100 * SECOND, None, &mut ()), Stopped::Done);
     let given = given.borrow().clone();
     (world, given)
+}
+
+#[test]
+fn a_thread_that_looks_at_jobs_does_so_each_10_ms() {
+    let job = JobSpec { until: Some(SECOND), ..job() };
+    let look = Some(Cost::cycles(100_000));
+    let (world, _) = run_watched("plain-7200", 1, queue(Scheduler::None), &[(job, Op::Read)], 3, look);
+    let (.., used) = world.core.cpus.thread_times().find(|(name, ..)| *name == "fio").unwrap();
+    // Each look takes 100 us, so that 99 of them fit into a second.
+    assert!((98 * 100_000..=100 * 100_000).contains(&used), "{used}");
 }
 
 #[test]

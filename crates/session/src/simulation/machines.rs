@@ -146,6 +146,7 @@ fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
             spec.cpu.transition = table.latency;
             spec.cpu.base = table.states[0].frequency;
             spec.cpu.work_per_cycle = rate / (table.states[0].frequency.hz() as f64);
+            spec.dilation = rate / table.pace;
         }
         // Its costs are times of the guest's.
         None => spec.cpu.work_per_cycle = dilation.unwrap_or(1.0),

@@ -8,7 +8,7 @@ mod storage;
 pub use storage::LoadTarget;
 
 use crate::block::Scheduler;
-use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel, PowerState};
+use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, Upkeep};
 use crate::engine::Core;
 use crate::engine::World;
 use crate::load::Trace;
@@ -20,6 +20,7 @@ use domain::inventory::Inventory;
 use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::{SettingRecord, SettingRequest};
+use domain::time::Nanos;
 use governing::Governing;
 use storage::Built;
 
@@ -147,8 +148,9 @@ fn cpus_spec(
     Ok(CpusSpec {
         idle: governing.idle()?,
         policies,
-        hz: machine.hz,
+        tick: Nanos::new((1e9 / (machine.hz as f64 * machine.dilation)) as u64),
         switch: machine.costs.once("switch"),
+        upkeep: Upkeep { tick: machine.costs.once("tick"), sample: machine.costs.once("governor_sample") },
         power: power(machine),
         kernel: machine.kernel,
         base_khz: machine.cpu.base.khz(),

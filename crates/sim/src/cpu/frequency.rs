@@ -57,6 +57,7 @@ impl Cpus {
         let update = Update { now: Nanos::new(now), cpu: index, iowait: from_disk };
         let request = self.policies[policy].update(update, &Seen(&seen));
         self.seen = seen;
+        self.sampled(now, queue, policy, cpu);
         if let Some(request) = request {
             self.request(now, queue, policy, request);
         }

@@ -15,6 +15,7 @@
 //! | `scheduler` | who runs on which CPU |
 //! | `frequency`, `policy`, `turbo` | when governors are asked; one policy; how far turbo goes |
 //! | `idle` | idle states |
+//! | `upkeep` | ticks and the governors' kworkers |
 //! | `accounting`, `power`, `tracking` | time, energy, and the scheduler's own averages (PELT) |
 
 mod accounting;
@@ -27,6 +28,7 @@ mod scheduler;
 mod thread;
 mod tracking;
 mod turbo;
+mod upkeep;
 
 pub use accounting::CpuTimes;
 pub use cost::Cost;
@@ -34,7 +36,9 @@ pub use idle::{IdleSpec, IdleState};
 pub use policy::{Chooser, PolicySpec};
 pub use power::{PowerModel, PowerState};
 pub use thread::ThreadId;
+pub use upkeep::Upkeep;
 
+use domain::time::Nanos;
 use domain::trace::Role;
 use event_queue::Time;
 use governors::KernelVersion;
@@ -53,6 +57,8 @@ struct Cpu {
     busy: bool,
     ready: Vec<ThreadId>,
     interrupt: ThreadId,
+    /// Where its governor decides, once it has had to.
+    governor_worker: Option<ThreadId>,
     /// The running thread's present piece: from when to when; no end between two pieces.
     begun: Time,
     ends: Option<Time>,
@@ -82,6 +88,7 @@ pub struct Cpus {
     threads: Vec<Thread>,
     tick_ns: u64,
     switch: Cost,
+    upkeep: Upkeep,
     power: PowerModel,
     kernel: KernelVersion,
     /// Whether a governor asks for utilisation.
@@ -99,10 +106,12 @@ pub struct Cpus {
 pub struct CpusSpec {
     /// Which CPUs share a frequency; each CPU is in exactly one.
     pub policies: Vec<PolicySpec>,
-    /// Ticks a second.
-    pub hz: u64,
+    /// From one tick of the scheduler to the next.
+    pub tick: Nanos,
     /// What a switch between threads costs.
     pub switch: Cost,
+    /// What the kernel does for itself.
+    pub upkeep: Upkeep,
     /// What they take.
     pub power: PowerModel,
     /// Whose scheduler and governors these are.
@@ -119,14 +128,15 @@ impl Cpus {
     /// # Panics
     /// Where a CPU is in no policy or in two: whoever reads a machine file has checked that.
     pub fn new(spec: CpusSpec) -> Self {
-        let CpusSpec { policies, hz, switch, power, kernel, base_khz, idle } = spec;
+        let CpusSpec { policies, tick, switch, upkeep, power, kernel, base_khz, idle } = spec;
         let count = policies.iter().map(|p| p.cpus.len()).sum();
         let mut all = Self {
             cpus: Vec::new(),
             policies: Vec::new(),
             threads: Vec::new(),
-            tick_ns: 1_000_000_000 / hz,
+            tick_ns: tick.get(),
             switch,
+            upkeep,
             power,
             kernel,
             tracks: policy::asks_for_utilisation(&policies),
@@ -167,6 +177,7 @@ impl Cpu {
             busy: false,
             ready: Vec::new(),
             interrupt,
+            governor_worker: None,
             begun: 0,
             ends: None,
             interrupted: false,

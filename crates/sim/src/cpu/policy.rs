@@ -207,6 +207,16 @@ impl Policy {
         self.spec.chooser.due().is_some_and(|due| due.get() <= now)
     }
 
+    /// Whether a sample of its governor takes a kworker.
+    pub(super) fn decides_in_a_worker(&self) -> bool {
+        let Chooser::Kernel(governor) = &self.spec.chooser else { return false };
+        match governor.name() {
+            "ondemand" | "conservative" => true,
+            "schedutil" => !self.spec.view.fast_switch,
+            _ => false,
+        }
+    }
+
     /// When the hardware itself looks next.
     pub(super) fn hardware_due(&self) -> Option<Time> {
         self.spec.chooser.hardware_due().map(Nanos::get)

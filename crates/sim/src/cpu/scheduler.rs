@@ -328,6 +328,7 @@ impl Cpus {
             return;
         }
         queue.plan(now + self.tick_ns, Event::Tick(cpu as u32));
+        self.execute_tick(now, queue, cpu);
         self.hook(now, queue, cpu, false);
         let over = now - self.cpus[cpu].dispatched >= SLICE_NS;
         if over && !self.cpus[cpu].ready.is_empty() && self.cpus[cpu].ends.is_some() {

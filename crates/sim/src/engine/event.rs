@@ -9,6 +9,8 @@ pub(crate) enum Event {
     /// A CPU is through with a piece of work: its alarm.
     Executed(u32),
     Tick(u32),
+    /// The kworker of a CPU's governor has something to do.
+    GovernorWork(u32),
     /// A policy's request takes effect, unless there was a later one.
     Frequency {
         policy: u32,

@@ -146,6 +146,7 @@ impl World {
                 core.cpus.proceed(now, &mut core.queue, cpu as usize);
             }
             Event::Tick(cpu) => core.cpus.tick(now, &mut core.queue, cpu as usize),
+            Event::GovernorWork(cpu) => core.cpus.governor_work(now, &mut core.queue, cpu as usize),
             Event::Frequency { policy, generation } => {
                 core.cpus.change(now, &mut core.queue, policy as usize, generation);
             }

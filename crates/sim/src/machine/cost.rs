@@ -23,6 +23,9 @@ const fn cost(name: &'static str, default: f64, about: &'static str) -> CostName
 /// fitted.
 pub const COSTS: &[CostName] = &[
     cost("switch", 2_000.0, "a CPU begins to run a thread: switch, caches"),
+    cost("tick", 0.0, "the scheduler's tick of a CPU that is not idle"),
+    cost("governor_sample", 0.0, "a sample of a governor that decides in a kworker"),
+    cost("fio_look", 0.0, "fio's main thread, which looks at its jobs each 10 ms"),
     cost("interrupt", 3_000.0, "the interrupt at the end of a disk's request"),
     cost("submit", 6_000.0, "a program's request on its way down: system call, block layer, driver"),
     cost("complete", 3_000.0, "the way back up to the program that waited"),

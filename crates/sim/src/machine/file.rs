@@ -153,7 +153,18 @@ pub(super) fn parse(text: &str) -> Result<MachineSpec, Error> {
     let disks = file.disk.into_iter().map(|d| disk(&wrong, d, &links)).collect::<Result<_, _>>()?;
     let cpu = cpu(&wrong, file.cpu)?;
     let costs = costs(&wrong, file.cost, cpu.work_per_cycle)?;
-    Ok(MachineSpec { name, about: file.about, kernel, hz, memory: file.memory.0, cpu, disks, links, costs })
+    Ok(MachineSpec {
+        name,
+        about: file.about,
+        kernel,
+        hz,
+        dilation: 1.0,
+        memory: file.memory.0,
+        cpu,
+        disks,
+        links,
+        costs,
+    })
 }
 
 fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {

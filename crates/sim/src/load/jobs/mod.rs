@@ -99,6 +99,7 @@ pub struct Jobs {
     target: PartId,
     jobs: Vec<Job>,
     running: usize,
+    watcher: Option<Watcher>,
     given: std::rc::Rc<std::cell::RefCell<Given>>,
 }
 
@@ -106,11 +107,36 @@ const KINDS: u64 = 4;
 const SUBMITTED: u64 = 0;
 const REAPED: u64 = 1;
 const STARTED: u64 = 2;
+const WATCHED: u64 = 3;
+
+/// A thread that looks at the jobs again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Watcher {
+    /// The thread.
+    pub thread: ThreadId,
+    /// How long it sleeps between two looks.
+    pub every: Time,
+    /// What a look costs it.
+    pub cost: Cost,
+}
 
 impl Jobs {
     /// Jobs as the part `me` that ask `target`; what they were given can be read while they run.
     pub fn new(me: PartId, target: PartId) -> Self {
-        Self { me, target, jobs: Vec::new(), running: 0, given: std::rc::Rc::default() }
+        Self { me, target, jobs: Vec::new(), running: 0, watcher: None, given: std::rc::Rc::default() }
+    }
+
+    /// Has a thread look at the jobs while they run, as fio's main thread does.
+    pub fn watched_by(&mut self, core: &mut Core, watcher: Watcher) {
+        self.watcher = Some(watcher);
+        core.at(core.now + watcher.every, self.me, WATCHED);
+    }
+
+    /// The watcher has looked, and sleeps.
+    fn watched(&self, core: &mut Core) {
+        if let Some(watcher) = self.watcher {
+            core.at(core.now + watcher.every, self.me, WATCHED);
+        }
     }
 
     /// Where what was given is counted.
@@ -295,11 +321,18 @@ impl Part for Jobs {
         match token % KINDS {
             SUBMITTED => self.ask(core, index),
             REAPED => self.reap(core, index),
+            WATCHED => self.watched(core),
             other => unreachable!("a job has no work {other}"),
         }
     }
 
     fn timer(&mut self, core: &mut Core, token: u64) {
+        if token == WATCHED {
+            if let Some(watcher) = self.watcher {
+                core.run(watcher.thread, watcher.cost, self.me, WATCHED);
+            }
+            return;
+        }
         let index = (token / KINDS) as usize;
         if self.jobs[index].waits == Waits::ForTime {
             self.step(core, index);

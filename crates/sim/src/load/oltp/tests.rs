@@ -1,6 +1,6 @@
 use super::*;
 use crate::block::null_blk::{Memory, MemorySpec};
-use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel};
+use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel, Upkeep};
 use crate::engine::{Stopped, World};
 use disks::DiskSet;
 use domain::time::Nanos;
@@ -39,8 +39,9 @@ fn network(delay_us: u64) -> Option<Network> {
 fn machine(cpus: usize, make: impl FnOnce(PartId) -> OltpSpec) -> (World, Served) {
     let cpus = CpusSpec {
         policies: vec![PolicySpec::fixed((0..cpus).collect(), 1_000_000)],
-        hz: 250,
+        tick: Nanos::from_millis(4),
         switch: Cost::NONE,
+        upkeep: Upkeep::default(),
         power: PowerModel::default(),
         kernel: KernelVersion::new(6, 1, 0),
         base_khz: 1_000_000,

@@ -1,0 +1,123 @@
+//! Work that the kernel does for itself, which a slow CPU feels: the scheduler's tick, and a governor's sample.
+
+use super::{Cost, Cpus, ThreadId};
+use crate::engine::{Event, PartId};
+use domain::trace::Role;
+use event_queue::{Queue, Time};
+
+/// What it costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// A tick of a CPU that is not idle (`tick_sched_timer`, `scheduler_tick`). It is executed within the thread
+    /// that it interrupts, and counts as that thread's time, as where the kernel does not account interrupts.
+    pub tick: Cost,
+    /// A sample of a governor that decides in a kworker (`dbs_work_handler`, `sugov_work`), the call of the
+    /// driver included.
+    pub sample: Cost,
+}
+
+impl Cpus {
+    /// A tick is executed within what the CPU runs.
+    pub(super) fn execute_tick(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        if self.upkeep.tick.is_nothing() || self.cpus[cpu].ends.is_none() {
+            return;
+        }
+        self.interrupt_work(now, cpu);
+        let running = self.cpus[cpu].running.expect("a CPU with work runs a thread");
+        if let Some(work) = self.threads[running.0 as usize].work.front_mut() {
+            work.cost = work.cost.and(self.upkeep.tick);
+        }
+        self.begin(now, queue, cpu);
+    }
+
+    /// A governor has sampled a CPU: where that takes a kworker, it is woken when the scheduler is through.
+    pub(super) fn sampled(&self, now: Time, queue: &mut Queue<Event>, policy: usize, cpu: usize) {
+        if !self.upkeep.sample.is_nothing() && self.policies[policy].decides_in_a_worker() {
+            queue.plan(now, Event::GovernorWork(cpu as u32));
+        }
+    }
+
+    /// The kworker of a governor's sample has something to do.
+    pub(crate) fn governor_work(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        let worker = self.governor_worker(cpu);
+        self.give(now, queue, worker, None, self.upkeep.sample, PartId::NOBODY, 0);
+    }
+
+    fn governor_worker(&mut self, cpu: usize) -> ThreadId {
+        if let Some(worker) = self.cpus[cpu].governor_worker {
+            return worker;
+        }
+        let worker = self.thread(&format!("kworker/{cpu}:1-events"), Role::Kworker, 1 << cpu);
+        self.cpus[cpu].governor_worker = Some(worker);
+        worker
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::{Chooser, CpusSpec, PolicySpec, PowerModel};
+    use crate::engine::{Core, Part, Stopped, World};
+    use disks::DiskSet;
+    use domain::rng::Seed;
+    use domain::time::Nanos;
+    use governors::{Governor, KernelVersion};
+    use std::collections::BTreeMap;
+
+    /// A thread that has so many cycles to execute, and then stops the machine.
+    struct Busy(PartId, u64);
+
+    impl Part for Busy {
+        fn timer(&mut self, core: &mut Core, _: u64) {
+            let thread = core.cpus.thread("busy", Role::Workload, 0);
+            core.run(thread, Cost::cycles(self.1), self.0, 0);
+        }
+
+        fn worked(&mut self, core: &mut Core, _: u64) {
+            core.stop();
+        }
+    }
+
+    /// When a CPU of 1 GHz has executed 100 ms of work, and what its kworkers took.
+    fn ends(upkeep: Upkeep, governor: &str) -> (Time, u64) {
+        let kernel = KernelVersion::new(6, 1, 0);
+        let mut policy = PolicySpec::fixed(vec![0], 1_000_000);
+        let tunables = BTreeMap::new();
+        policy.chooser =
+            Chooser::Kernel(Governor::new(governor, &tunables, kernel, 250, &policy.view).unwrap());
+        let cpus = Cpus::new(CpusSpec {
+            policies: vec![policy],
+            tick: Nanos::from_millis(4),
+            switch: Cost::NONE,
+            upkeep,
+            power: PowerModel::default(),
+            kernel,
+            base_khz: 1_000_000,
+            idle: None,
+        });
+        let mut world = World::new(Core::new(cpus, DiskSet::new(Seed(1)), Seed(1)));
+        let me = world.next_part();
+        world.add(Box::new(Busy(me, 100_000_000)));
+        world.core.at(0, me, 0);
+        assert_eq!(world.run(1_000_000_000, None, &mut ()), Stopped::Done);
+        let workers = world.core.cpus.thread_times().filter(|(_, role, _)| *role == Role::Kworker);
+        (world.core.now, workers.map(|(_, _, ns)| ns).sum())
+    }
+
+    #[test]
+    fn a_tick_takes_its_time_from_the_thread_that_it_interrupts() {
+        let tick = Upkeep { tick: Cost::cycles(1_000_000), ..Upkeep::default() };
+        assert_eq!(ends(Upkeep::default(), "performance"), (100_000_000, 0));
+        // 100 ms of work and a quarter of all time for ticks: 33 ticks in 133 ms.
+        assert_eq!(ends(tick, "performance"), (133_000_000, 0));
+    }
+
+    #[test]
+    fn a_governor_that_decides_in_a_kworker_takes_its_time_at_each_sample() {
+        let sample = Upkeep { sample: Cost::cycles(500_000), ..Upkeep::default() };
+        assert_eq!(ends(sample, "performance"), (100_000_000, 0));
+        let (end, workers) = ends(sample, "ondemand");
+        assert!(workers >= 500_000 && workers.is_multiple_of(500_000), "{workers}");
+        assert_eq!(end, 100_000_000 + workers);
+    }
+}
