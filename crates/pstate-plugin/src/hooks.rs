@@ -60,6 +60,9 @@ const RCX: usize = 1;
 const RDX: usize = 2;
 const RBX: usize = 3;
 
+/// The exception of a register that the processor does not have (`EXCP0D_GPF`).
+const GENERAL_PROTECTION: i32 = 13;
+
 /// Of the flags, the bit that is always set.
 const ALWAYS: u64 = 1 << 1;
 
@@ -67,6 +70,7 @@ const ALWAYS: u64 = 1 << 1;
 const INTERRUPTS: u64 = 1 << 9;
 
 type Helper = unsafe extern "C-unwind" fn(*mut Env);
+type RaiseHelper = unsafe extern "C-unwind" fn(*mut Env, i32);
 type InHelper = unsafe extern "C-unwind" fn(*mut Env, u32) -> u64;
 
 /// The beginning of `TCGHelperInfo`.
@@ -84,6 +88,7 @@ struct Originals {
     rdtsc: Helper,
     hlt: Helper,
     inb: InHelper,
+    raise_exception: RaiseHelper,
 }
 
 thread_local! {
@@ -101,11 +106,12 @@ fn originals() -> &'static Originals {
 
 /// Replaces all of them, or none.
 pub fn install() -> Result<(), String> {
-    let [rdmsr, wrmsr, cpuid, rdtsc, hlt, inb] =
-        [c"rdmsr", c"wrmsr", c"cpuid", c"rdtsc", c"hlt", c"inb"].map(Found::of);
-    let (rdmsr, wrmsr, cpuid, rdtsc, hlt, inb) = (rdmsr?, wrmsr?, cpuid?, rdtsc?, hlt?, inb?);
+    let [rdmsr, wrmsr, cpuid, rdtsc, hlt, inb, raise] =
+        [c"rdmsr", c"wrmsr", c"cpuid", c"rdtsc", c"hlt", c"inb", c"raise_exception"].map(Found::of);
+    let (rdmsr, wrmsr, cpuid, rdtsc, hlt, inb, raise) = (rdmsr?, wrmsr?, cpuid?, rdtsc?, hlt?, inb?, raise?);
     // SAFETY: these helpers take the CPU's state and give nothing, but for `in`'s, which takes a port too and
-    // gives what was read (`target/i386/helper.h`).
+    // gives what was read, and that of exceptions, which takes their number and does not return
+    // (`target/i386/helper.h`).
     let known = unsafe {
         let plain = |found: &Found| std::mem::transmute::<*mut c_void, Helper>(found.helper);
         Originals {
@@ -115,6 +121,7 @@ pub fn install() -> Result<(), String> {
             rdtsc: plain(&rdtsc),
             hlt: plain(&hlt),
             inb: std::mem::transmute::<*mut c_void, InHelper>(inb.helper),
+            raise_exception: std::mem::transmute::<*mut c_void, RaiseHelper>(raise.helper),
         }
     };
     assert!(ORIGINALS.set(known).is_ok(), "QEMU installs a plugin once");
@@ -220,7 +227,12 @@ unsafe extern "C-unwind" fn on_rdmsr(env: *mut Env) {
     // SAFETY: QEMU calls this as it calls its own helper.
     unsafe {
         verify(env);
-        match plugin::read_processor((*env).registers[RCX] as u32) {
+        let register = (*env).registers[RCX] as u32;
+        // QEMU's own helper gives zero for a register that it does not know.
+        if plugin::processor_options().is_some_and(|options| processor::is_missing(options, register)) {
+            (originals().raise_exception)(env, GENERAL_PROTECTION);
+        }
+        match plugin::read_processor(register) {
             Some(value) => give(env, value),
             None => (originals().rdmsr)(env),
         }

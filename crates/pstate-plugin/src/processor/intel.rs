@@ -28,6 +28,8 @@ const PKG_POWER_INFO: u32 = 0x614;
 const PP0_POWER_LIMIT: u32 = 0x638;
 pub const PP0_ENERGY_STATUS: u32 = 0x639;
 const CONFIG_TDP_LEVELS: std::ops::RangeInclusive<u32> = 0x648..=0x64c;
+const ATOM_CORE_RATIOS: u32 = 0x66a;
+const ATOM_CORE_TURBO_RATIOS: u32 = 0x66c;
 const PM_ENABLE: u32 = 0x770;
 const HWP_CAPABILITIES: u32 = 0x771;
 const HWP_INTERRUPT: u32 = 0x773;
@@ -166,6 +168,13 @@ pub fn cpuid(options: &ProcessorOptions, leaf: u32, registers: &mut [u32; 4]) {
     }
 }
 
+/// Whether a register is one of those of Atom alone by which Linux finds out the highest frequency
+/// (`slv_set_max_freq_ratio` of `arch/x86/kernel/cpu/aperfmperf.c`). Where they can be read it looks no
+/// further, and finding zero there it would not scale utilisation by frequency.
+pub const fn is_missing(register: u32) -> bool {
+    matches!(register, ATOM_CORE_RATIOS | ATOM_CORE_TURBO_RATIOS)
+}
+
 /// Whether a register counts for all CPUs together.
 pub const fn is_of_package(register: u32) -> bool {
     matches!(register, PKG_ENERGY_STATUS | PP0_ENERGY_STATUS)
@@ -224,6 +233,14 @@ mod tests {
         }
         assert!(cpu.write(PLATFORM_INFO, u64::MAX), "it is ours, and read-only");
         assert_eq!(cpu.read(PLATFORM_INFO, 0.0), Some(8 << 40 | 3 << 28 | 40 << 8));
+    }
+
+    #[test]
+    fn registers_of_atom_are_missing_and_no_others() {
+        let missing: Vec<u32> = (0..0x1000).filter(|register| is_missing(*register)).collect();
+        assert_eq!(missing, [0x66a, 0x66c]);
+        let cpu = processor(Vendor::Intel, true);
+        assert!(missing.iter().all(|register| cpu.read(*register, 0.0).is_none()));
     }
 
     #[test]

@@ -268,6 +268,11 @@ pub const fn is_request(register: u32) -> bool {
     matches!(register, intel::PERF_CTL | intel::HWP_REQUEST | amd::CPPC_REQUEST)
 }
 
+/// Whether the processor lacks a register whose absence the guest has to see: reading it is an exception.
+pub const fn is_missing(options: &ProcessorOptions, register: u32) -> bool {
+    matches!(options.vendor, Vendor::Intel) && intel::is_missing(register)
+}
+
 /// Whether a register counts for all CPUs together.
 pub const fn is_of_package(register: u32) -> bool {
     intel::is_of_package(register) || amd::is_of_package(register)
