@@ -9,7 +9,7 @@
 mod recording;
 use crate::support;
 use crate::support::Place;
-use crate::support::lab::{kernels, missing, slow_pstates, without_plugin};
+use crate::support::lab::{kernels, missing, slow_pstates, slow_table, without_plugin};
 use recording::{Replayed, Updates, idle, parse, pstate, replay};
 
 const RECORD: &str = concat!(
@@ -53,7 +53,30 @@ fn what_a_kernel_decides_now_the_models_decide() {
     for kernel in kernels() {
         match missing(&place, kernel) {
             Some(reason) => println!("skipped: {reason}"),
-            None => check(&place, kernel, &table),
+            None => check(&place, kernel, &table, &RECORDED),
+        }
+    }
+}
+
+/// Of the recordings that there are of drivers in passive mode.
+const RECORDED_PASSIVE: [&str; 3] = ["ondemand-bounds", "schedutil-disk", "schedutil-bounds"];
+
+#[test]
+fn what_a_kernel_decides_now_in_passive_mode_the_models_decide() {
+    if !testing::is_measured_in_turn(7) {
+        return;
+    }
+    let place = Place::new();
+    if let Some(reason) = without_plugin() {
+        return println!("skipped: {reason}");
+    }
+    for kernel in kernels() {
+        if let Some(reason) = missing(&place, kernel) {
+            println!("skipped: {reason}");
+            continue;
+        }
+        for table in ["i7-6700k-pstate", "i7-6700k-hwp", "zen3-server"] {
+            check(&place, kernel, &slow_table(&place, table), &RECORDED_PASSIVE);
         }
     }
 }
@@ -73,27 +96,30 @@ fn recorded(place: &Place, kernel: &str, table: &str, script: &str, names: &[&st
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn check(place: &Place, kernel: &str, table: &str) {
-    let Some(text) = recorded(place, kernel, table, RECORD, &RECORDED) else { return };
+fn check(place: &Place, kernel: &str, table: &str, names: &[&str]) {
+    let Some(text) = recorded(place, kernel, table, RECORD, names) else { return };
     let recordings = parse(&text);
-    assert_eq!(recordings.len(), RECORDED.len());
+    assert_eq!(recordings.len(), names.len());
 
     let mut all = Replayed::default();
     for recording in recordings {
+        // All but acpi-cpufreq, whose tables here are of no processor.
+        let has_no_table = recording.policy.table.is_none();
+        assert_eq!(recording.policy.frequency_invariant, has_no_table, "{table} {}", recording.name);
         if recording.straddled {
             let what = format!("{} {}", recording.kernel, recording.name);
             testing::skip_in_part(format!("{what}: interrupts came in between each time"));
             continue;
         }
         let replayed = replay(&recording, Updates::All);
-        println!("{} {}: {replayed}", recording.kernel, recording.name);
+        println!("{} {table} {}: {replayed}", recording.kernel, recording.name);
         for difference in &replayed.differences {
             println!("    {difference}");
         }
         assert!(replayed.decisions > 10, "{}: a recording of nothing", recording.name);
         all.add(&replayed);
     }
-    println!("kernel {kernel}: {all}");
+    println!("kernel {kernel}, {table}: {all}");
     assert_eq!(all.equal, all.decisions, "decisions differ");
     assert!(all.same_state() >= 0.99, "{all}");
 }
@@ -118,7 +144,8 @@ fn what_intel_pstate_and_menu_decide_now_the_models_decide() {
         return println!("skipped: {reason}");
     }
     let names = [&RECORDED_PSTATE[..], &RECORDED_IDLE].concat();
-    let Some(text) = recorded(&place, kernel, "i7-6700k-pstate", RECORD_DRIVER, &names) else { return };
+    let table = slow_table(&place, "i7-6700k-pstate");
+    let Some(text) = recorded(&place, kernel, &table, RECORD_DRIVER, &names) else { return };
     let is_usable = |name: &str, straddled: bool| {
         if straddled {
             testing::skip_in_part(format!("{kernel} {name}: interrupts came in between each time"));

@@ -11,6 +11,7 @@
 //!
 //! Left out: coordination domains, `acpi_pstate_strict`, old firmware's faults.
 
+use crate::driver::Driver;
 use crate::{FrequencyTable, Policy, TableError};
 use domain::time::Nanos;
 use domain::units::Hertz;
@@ -142,6 +143,7 @@ impl AcpiCpufreq {
             fast_switch: cpus == 1,
             // A CPU with ACPI P-states and no APERF is older than ten years, or virtual.
             frequency_invariant: true,
+            driver: Driver::Frequencies,
         }
     }
 

@@ -51,7 +51,7 @@ pub(crate) struct Conservative {
 impl Conservative {
     pub(crate) fn new(kernel: KernelVersion, hz: u32, policy: &Policy) -> Self {
         let tuning = Tuning {
-            sampling_rate_us: default_sampling_rate_us(kernel, hz, policy.transition_latency_ns),
+            sampling_rate_us: default_sampling_rate_us(kernel, hz, policy),
             min_sampling_rate_us: min_sampling_rate_us(hz),
             up_threshold: 80,
             sampling_down_factor: 1,

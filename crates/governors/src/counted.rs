@@ -1,5 +1,6 @@
 //! Readings and policies for the tests of drivers that read counters.
 
+use crate::driver::Driver;
 use crate::{Policy, Readings};
 use domain::time::Nanos;
 use domain::units::Hertz;
@@ -53,5 +54,6 @@ pub(crate) fn policy(min_mhz: u64, max_mhz: u64) -> Policy {
         transition_latency_ns: 0,
         fast_switch: true,
         frequency_invariant: true,
+        driver: Driver::Frequencies,
     }
 }

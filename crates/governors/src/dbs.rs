@@ -18,9 +18,13 @@ pub(crate) fn tick_ns(hz: u32) -> u64 {
     (1_000_000_000 + hz / 2) / hz
 }
 
-/// The delay between two requests that the kernel derives from the driver's latency, in microseconds
-/// (`cpufreq_policy_transition_delay_us`, for drivers that set no delay of their own).
-pub(crate) fn transition_delay_us(kernel: KernelVersion, transition_latency_ns: u64) -> u32 {
+/// The delay between two requests: the driver's own, or what the kernel derives from its latency, in
+/// microseconds (`cpufreq_policy_transition_delay_us`).
+pub(crate) fn transition_delay_us(kernel: KernelVersion, policy: &Policy) -> u32 {
+    policy.driver.transition_delay_us().unwrap_or_else(|| of_latency_us(kernel, policy.transition_latency_ns))
+}
+
+fn of_latency_us(kernel: KernelVersion, transition_latency_ns: u64) -> u32 {
     let latency_us = (transition_latency_ns as u32) / 1000;
     if kernel >= KernelVersion::new(6, 12, 0) {
         return if latency_us == 0 { 1_000 } else { latency_us.wrapping_add(latency_us >> 1) };
@@ -45,10 +49,10 @@ pub(crate) fn min_sampling_rate_us(hz: u32) -> u32 {
 /// The sampling period of ondemand and conservative where none is set, in microseconds (their
 /// `sampling_rate`).
 ///
-/// A thousand times the transition latency; from 4.14 to 6.8 10 ms at the most; up to 6.11 the same with 2
-/// ms; then one and a half times the latency; never less than two ticks.
-pub fn default_sampling_rate_us(kernel: KernelVersion, hz: u32, transition_latency_ns: u64) -> u32 {
-    min_sampling_rate_us(hz).max(transition_delay_us(kernel, transition_latency_ns))
+/// The delay that the driver wants; else a thousand times its latency, from 4.14 to 6.8 10 ms at the most, up
+/// to 6.11 the same with 2 ms, then one and a half times the latency. Never less than two ticks.
+pub fn default_sampling_rate_us(kernel: KernelVersion, hz: u32, policy: &Policy) -> u32 {
+    min_sampling_rate_us(hz).max(transition_delay_us(kernel, policy))
 }
 
 /// What both governors let one set.
@@ -251,6 +255,7 @@ impl Cpu {
 pub(crate) mod tests {
     use super::*;
     use crate::FrequencyTable;
+    use crate::driver::Driver;
     use domain::units::Hertz;
     use proptest::prelude::*;
 
@@ -327,6 +332,7 @@ pub(crate) mod tests {
             transition_latency_ns: 10_000,
             fast_switch: false,
             frequency_invariant: false,
+            driver: Driver::Frequencies,
         }
     }
 
@@ -441,8 +447,9 @@ pub(crate) mod tests {
 
     #[test]
     fn the_default_period_follows_version_latency_and_tick() {
-        let rate = |version: &str, hz, latency_ns| {
-            default_sampling_rate_us(KernelVersion::parse(version).unwrap(), hz, latency_ns)
+        let rate = |version: &str, hz, transition_latency_ns| {
+            let policy = Policy { transition_latency_ns, ..laptop() };
+            default_sampling_rate_us(KernelVersion::parse(version).unwrap(), hz, &policy)
         };
         assert_eq!(rate("2.6.18", 250, 1_000_000), 1_000_000, "no bound");
         assert_eq!(rate("6.1", 250, 1_000_000), 10_000);

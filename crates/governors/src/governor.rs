@@ -4,6 +4,7 @@
 //! governor is a variant here, its name in [`Governor::new`], and a file of its own.
 
 use crate::conservative::{self, Conservative};
+use crate::driver::Performance;
 use crate::fixed::{self, Userspace};
 use crate::ondemand::{self, Ondemand};
 use crate::schedutil::{self, Schedutil};
@@ -14,8 +15,8 @@ use std::collections::BTreeMap;
 
 /// A frequency governor of one policy.
 ///
-/// The caller keeps [`Policy::current`]: it is what was requested last. A request that is the current
-/// frequency is `None`.
+/// The caller keeps [`Policy::current`]: it is what was requested last. Where the driver is not asked, as for
+/// the frequency that is set already, a request is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Governor(Kind);
 
@@ -42,6 +43,8 @@ pub enum Hook {
     Work,
     /// A request, at once.
     Request(Hertz),
+    /// A request for performance, at once ([`crate::driver::Driver::perform`]).
+    Perform(Performance),
 }
 
 impl Governor {
@@ -132,6 +135,7 @@ impl Governor {
         match self.hook(update, policy, readings) {
             Hook::Nothing => None,
             Hook::Request(request) => Some(request),
+            Hook::Perform(asked) => policy.driver.perform(policy, asked).map(|(frequency, _)| frequency),
             Hook::Work => self.work(update.now, policy, readings),
         }
     }

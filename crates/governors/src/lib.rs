@@ -18,6 +18,7 @@ mod conservative;
 #[cfg(test)]
 mod counted;
 mod dbs;
+pub mod driver;
 mod fixed;
 mod governor;
 pub mod hwp;

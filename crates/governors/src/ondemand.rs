@@ -61,7 +61,7 @@ pub(crate) struct Ondemand {
 impl Ondemand {
     pub(crate) fn new(kernel: KernelVersion, hz: u32, policy: &Policy) -> Self {
         let tuning = Tuning {
-            sampling_rate_us: default_sampling_rate_us(kernel, hz, policy.transition_latency_ns),
+            sampling_rate_us: default_sampling_rate_us(kernel, hz, policy),
             min_sampling_rate_us: min_sampling_rate_us(hz),
             up_threshold: UP_THRESHOLD,
             sampling_down_factor: 1,
@@ -167,10 +167,14 @@ impl Ondemand {
         policy.request(next, Relation::Closest)
     }
 
+    /// `dbs_freq_increase`.
     fn highest(&mut self, policy: &Policy) -> Option<Hertz> {
         if self.powersave_bias != 0 {
             let wanted = self.biased(policy, policy.max, Relation::AtMost);
             return policy.request(wanted, Relation::AtLeast);
+        }
+        if policy.current == policy.max {
+            return None;
         }
         policy.request(policy.max, Relation::AtMost)
     }

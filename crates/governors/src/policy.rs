@@ -2,6 +2,7 @@
 //!
 //! Follows `include/linux/cpufreq.h` (`cpufreq_frequency_table_target` and its helpers), 6.1 and 6.12.
 
+use crate::driver::Driver;
 use domain::units::Hertz;
 use thiserror::Error;
 
@@ -119,6 +120,8 @@ pub struct Policy {
     /// Whether the scheduler's utilisation is scaled by the frequency that a CPU ran at
     /// (`arch_scale_freq_invariant`): on x86 where there are APERF and MPERF, and in no virtual machine.
     pub frequency_invariant: bool,
+    /// The driver, and what it makes of a request.
+    pub driver: Driver,
 }
 
 impl Policy {
@@ -130,11 +133,17 @@ impl Policy {
         }
     }
 
-    /// What reaches the driver of a wanted frequency: `None` where it becomes the one that is set already
-    /// (`__cpufreq_driver_target` of a driver without `CPUFREQ_NEED_UPDATE_LIMITS`).
+    /// What the driver makes of a wanted frequency: `None` where it is not asked, for the frequency is set
+    /// already (`__cpufreq_driver_target`).
     pub(crate) fn request(&self, wanted: Hertz, relation: Relation) -> Option<Hertz> {
         let resolved = self.resolve(wanted, relation);
-        (resolved != self.current).then_some(resolved)
+        let is_asked = resolved != self.current || self.driver.needs_update_limits();
+        is_asked.then(|| self.driver.set(self, resolved, relation))
+    }
+
+    /// What the driver makes of a frequency in the scheduler's own context (`cpufreq_driver_fast_switch`).
+    pub(crate) fn switch(&self, wanted: Hertz) -> Hertz {
+        self.driver.set(self, wanted.min(self.max).max(self.min), Relation::AtLeast)
     }
 
     /// The request that brings the frequency back between changed limits (`cpufreq_policy_apply_limits`).

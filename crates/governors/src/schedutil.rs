@@ -5,11 +5,10 @@
 //! to what interrupts and deadlines leave, a quarter is added to the utilisation before it is capped, and
 //! where utilisation is not frequency invariant the current frequency is raised by a quarter too.
 //!
-//! Left out: `adjust_perf` (intel_pstate and amd-pstate take performance instead of frequency, without the
-//! caching here), utilisation clamps, sched_ext, drivers with `CPUFREQ_NEED_UPDATE_LIMITS`. Held against the
-//! kernel by `tests/replay.rs`.
+//! Left out: utilisation clamps, sched_ext. Held against the kernel by `tests/replay.rs`.
 
 use crate::dbs::{tick_ns, transition_delay_us};
+use crate::driver::Performance;
 use crate::governor::Hook;
 use crate::tunable::{TunableError, Tunables};
 use crate::{KernelVersion, Policy, Readings, Relation, Update};
@@ -25,8 +24,8 @@ const BOOST_MIN: u64 = SCALE / 8;
 
 /// The least time between two requests where none is set, in microseconds (`rate_limit_us`): as
 /// [`crate::default_sampling_rate_us`], but not bounded by ticks.
-pub fn default_rate_limit_us(kernel: KernelVersion, transition_latency_ns: u64) -> u32 {
-    transition_delay_us(kernel, transition_latency_ns)
+pub fn default_rate_limit_us(kernel: KernelVersion, policy: &Policy) -> u32 {
+    transition_delay_us(kernel, policy)
 }
 
 /// What is remembered of a CPU (`struct sugov_cpu`).
@@ -61,7 +60,7 @@ impl Schedutil {
         Self {
             headroom_first: kernel >= KernelVersion::new(6, 8, 0),
             tick_ns: tick_ns(hz),
-            rate_limit_us: default_rate_limit_us(kernel, policy.transition_latency_ns),
+            rate_limit_us: default_rate_limit_us(kernel, policy),
             cpus: vec![Cpu::default(); policy.cpus],
             last_request_ns: 0,
             next_khz: 0,
@@ -85,7 +84,8 @@ impl Schedutil {
     pub(crate) fn start(&mut self, policy: &Policy) -> Option<Hertz> {
         self.cpus.fill(Cpu::default());
         (self.last_request_ns, self.next_khz, self.raw_khz) = (0, 0, 0);
-        (self.work_in_progress, self.limits_changed, self.need_request) = (false, false, false);
+        (self.work_in_progress, self.limits_changed) = (false, false);
+        self.need_request = policy.driver.needs_update_limits();
         self.limits_changed(policy)
     }
 
@@ -107,7 +107,7 @@ impl Schedutil {
         khz(self.raw_khz)
     }
 
-    /// The scheduler's hook (`sugov_update_single_freq`, `sugov_update_shared`).
+    /// The scheduler's hook (`sugov_update_single_freq`, `sugov_update_single_perf`, `sugov_update_shared`).
     pub(crate) fn hook(&mut self, update: Update, policy: &Policy, readings: &impl Readings) -> Hook {
         let now_ns = update.now.get();
         let cpu = &mut self.cpus[update.cpu];
@@ -121,14 +121,16 @@ impl Schedutil {
         }
         let next_khz = if policy.is_shared() {
             self.shared(now_ns, policy, readings)
+        } else if policy.fast_switch && policy.frequency_invariant && policy.driver.takes_performance() {
+            return Hook::Perform(self.performance(update, readings));
         } else {
             self.single(update, policy, readings)
         };
-        if !self.commit(now_ns, next_khz) {
+        if !self.commit(now_ns, next_khz, policy) {
             return Hook::Nothing;
         }
         if policy.fast_switch {
-            return Hook::Request(khz(next_khz));
+            return Hook::Request(policy.switch(khz(next_khz)));
         }
         if std::mem::replace(&mut self.work_in_progress, true) { Hook::Nothing } else { Hook::Work }
     }
@@ -149,13 +151,27 @@ impl Schedutil {
         since_ns >= i64::from(self.rate_limit_us) * 1000
     }
 
+    fn performance(&mut self, update: Update, readings: &impl Readings) -> Performance {
+        let before = self.cpus[update.cpu].utilisation;
+        self.read(update.cpu, update.now.get(), readings);
+        let cpu = &mut self.cpus[update.cpu];
+        if cpu.stayed_busy(readings.idle_calls(update.cpu)) {
+            cpu.utilisation = cpu.utilisation.max(before);
+        }
+        self.last_request_ns = update.now.get();
+        let capacity = readings.capacity(update.cpu);
+        if self.headroom_first {
+            return Performance { least: cpu.least, target: cpu.utilisation, capacity };
+        }
+        Performance { least: with_headroom(cpu.least), target: with_headroom(cpu.utilisation), capacity }
+    }
+
     fn single(&mut self, update: Update, policy: &Policy, readings: &impl Readings) -> u32 {
         let raw_khz = self.raw_khz;
         self.read(update.cpu, update.now.get(), readings);
         let cpu = &mut self.cpus[update.cpu];
         let utilisation = cpu.utilisation;
-        let idle_calls = readings.idle_calls(update.cpu);
-        let stayed_busy = std::mem::replace(&mut cpu.idle_calls, idle_calls) == idle_calls;
+        let stayed_busy = cpu.stayed_busy(readings.idle_calls(update.cpu));
         let next_khz = self.next_frequency(utilisation, readings.capacity(update.cpu), policy);
         if stayed_busy && next_khz < self.next_khz && !self.need_request {
             self.raw_khz = raw_khz;
@@ -209,9 +225,9 @@ impl Schedutil {
     }
 
     /// `sugov_update_next_freq`.
-    fn commit(&mut self, now_ns: u64, next_khz: u32) -> bool {
-        self.need_request = false;
-        if next_khz == self.next_khz {
+    fn commit(&mut self, now_ns: u64, next_khz: u32, policy: &Policy) -> bool {
+        let is_needed = std::mem::take(&mut self.need_request) && policy.driver.needs_update_limits();
+        if next_khz == self.next_khz && !is_needed {
             return false;
         }
         self.next_khz = next_khz;
@@ -221,6 +237,11 @@ impl Schedutil {
 }
 
 impl Cpu {
+    /// Whether it has not gone idle since this was asked (`sugov_cpu_is_busy`, `sugov_hold_freq`).
+    fn stayed_busy(&mut self, idle_calls: u64) -> bool {
+        std::mem::replace(&mut self.idle_calls, idle_calls) == idle_calls
+    }
+
     /// `sugov_iowait_boost`.
     fn boost_on(&mut self, iowait: bool, now_ns: u64, tick_ns: u64) {
         if self.boost != 0 && self.reset_boost(now_ns, tick_ns, iowait) {
@@ -445,10 +466,13 @@ mod tests {
 
     #[test]
     fn the_default_limit_follows_version_and_latency() {
-        assert_eq!(default_rate_limit_us(OLD, 10_000), 10_000);
-        assert_eq!(default_rate_limit_us(OLD, 0), 1_000);
-        assert_eq!(default_rate_limit_us(KernelVersion::new(6, 9, 0), 10_000), 2_000);
-        assert_eq!(default_rate_limit_us(NEW, 10_000), 15);
+        let limit = |kernel, transition_latency_ns| {
+            default_rate_limit_us(kernel, &Policy { transition_latency_ns, ..laptop() })
+        };
+        assert_eq!(limit(OLD, 10_000), 10_000);
+        assert_eq!(limit(OLD, 0), 1_000);
+        assert_eq!(limit(KernelVersion::new(6, 9, 0), 10_000), 2_000);
+        assert_eq!(limit(NEW, 10_000), 15);
     }
 
     proptest! {

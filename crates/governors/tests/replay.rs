@@ -12,6 +12,22 @@ const RECORDED: [&str; 2] = [
     include_str!("../../../fixtures/governors/6.12.txt"),
 ];
 
+/// In passive mode: `intel_cpufreq` without and with HWP, and `amd_pstate`.
+const PASSIVE: [[&str; 2]; 3] = [
+    [
+        include_str!("../../../fixtures/governors/passive-pstate-6.1.txt"),
+        include_str!("../../../fixtures/governors/passive-pstate-6.12.txt"),
+    ],
+    [
+        include_str!("../../../fixtures/governors/passive-hwp-6.1.txt"),
+        include_str!("../../../fixtures/governors/passive-hwp-6.12.txt"),
+    ],
+    [
+        include_str!("../../../fixtures/governors/passive-amd-6.1.txt"),
+        include_str!("../../../fixtures/governors/passive-amd-6.12.txt"),
+    ],
+];
+
 const PSTATE: [&str; 2] = [
     include_str!("../../../fixtures/governors/pstate-6.1.txt"),
     include_str!("../../../fixtures/governors/pstate-6.12.txt"),
@@ -55,8 +71,16 @@ fn every_decision_of_kernel_6_12_is_the_models() {
 }
 
 #[test]
+fn every_decision_in_passive_mode_is_the_models() {
+    for text in PASSIVE.into_iter().flatten() {
+        assert!(parse(text).iter().all(|recording| recording.policy.frequency_invariant));
+        check(text, Updates::All);
+    }
+}
+
+#[test]
 fn updates_before_a_governor_is_due_change_nothing() {
-    for text in RECORDED {
+    for text in RECORDED.into_iter().chain(PASSIVE.into_iter().flatten()) {
         let all = check(text, Updates::WhenDue);
         assert!(all.skipped > all.updates / 5, "{all}");
     }

@@ -56,14 +56,18 @@ pub fn without_plugin() -> Option<String> {
     (!beside.exists()).then(|| "needs the plugin (`cargo build --release -p pstate-plugin`)".into())
 }
 
-/// A file with the states of laptop-5, so slow that every host keeps up with them however busy it is: for
-/// what is not measured.
+/// A file with the states of laptop-5, as [`slow_table`].
 pub fn slow_pstates(place: &Place) -> String {
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/machines/pstates/laptop-5.toml");
-    let text = std::fs::read_to_string(shipped).unwrap();
+    slow_table(place, "laptop-5")
+}
+
+/// A file with the states of a shipped table, so slow that every host keeps up with them however busy it is:
+/// for what is not measured.
+pub fn slow_table(place: &Place, name: &str) -> String {
+    let (_, text) = ::lab::pstates::shipped().find(|(shipped, _)| *shipped == name).unwrap();
     let slow =
         |line: &str| if line.starts_with("pace = ") { "pace = 1e6".to_owned() } else { line.to_owned() };
-    let path = place.path("slow.toml");
+    let path = place.path(&format!("slow-{name}.toml"));
     std::fs::write(&path, text.lines().map(|line| slow(line) + "\n").collect::<String>()).unwrap();
     path.to_str().unwrap().to_owned()
 }

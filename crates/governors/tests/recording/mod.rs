@@ -1,5 +1,6 @@
 //! Recordings of a kernel's governors (`fixtures/governors/README.md`), and their replay: the model is told
-//! what the kernel's governor was told, when it was told, and has to decide the same.
+//! what the kernel's governor was told, when it was told, and has to decide the same, and the model of the
+//! driver has to write the same into the processor's register.
 
 #![allow(dead_code, reason = "each test that includes this uses a part")]
 #![allow(clippy::unwrap_used, reason = "of tests")]
@@ -9,6 +10,9 @@ pub mod pstate;
 
 use domain::time::Nanos;
 use domain::units::Hertz;
+use governors::amd_pstate::AmdLevels;
+use governors::driver::{AmdPassive, Control, Driver, IntelCpufreq, Performance, Written};
+use governors::intel_pstate::{GlobalLimits, Ratios};
 use governors::{FrequencyTable, Governor, Hook, KernelVersion, Policy, Readings, Update};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,16 +26,30 @@ pub struct Times {
     pub nice_ns: u64,
 }
 
-/// What schedutil read and became.
+/// What schedutil read, and its boost and the time of its last request then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Read {
     pub utilisation: u64,
     pub boost: u64,
     pub least: u64,
     pub idle_calls: u64,
-    pub raw_khz: u64,
     pub last_ns: u64,
-    pub next_khz: u64,
+    pub wanted: Wanted,
+}
+
+/// What schedutil wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The raw frequency, in kHz.
+    Frequency(u64),
+    /// Performance, of 1024, and the policy's frequency after it, in kHz.
+    Performance { least: u64, target: u64, current_khz: u64 },
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self::Frequency(0)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +68,8 @@ pub enum Event {
     Thread,
     /// schedutil's hook looked at the utilisation.
     Read(Read),
+    /// The driver wrote into the register of requests.
+    Register(u64),
     /// A frequency was set, in kHz.
     Frequency(u64),
     /// A tunable was written.
@@ -138,27 +158,73 @@ pub fn parse(text: &str) -> Vec<Recording> {
         let governor = lines.field("governor").to_owned();
         let fast_switch = lines.field("fast_switch") == "1";
         let transition_latency_ns = lines.field("latency_ns").parse().unwrap();
-        let table = lines.field("table_khz").split_whitespace();
-        let table: Vec<Hertz> = table.map(|khz| Hertz::from_khz(khz.parse().unwrap())).collect();
-        let table = FrequencyTable::new(table).unwrap();
-        let policy = Policy {
-            cpus: 1,
-            hardware_min: table.lowest(),
-            hardware_max: table.highest(),
-            min: table.lowest(),
-            max: table.highest(),
-            current: table.highest(),
-            table: Some(table),
-            transition_latency_ns,
-            fast_switch,
-            frequency_invariant: false,
+        let policy = match lines.field_if("table_khz") {
+            Some(table) => policy_of_table(table),
+            None => policy_of_driver(&mut lines, kernel),
         };
+        let policy = Policy { transition_latency_ns, fast_switch, ..policy };
         let mut decoder = Decoder::default();
         let (events, straddled) = lines.events();
         let events = events.into_iter().map(|text| decoder.event(text)).collect();
         all.push(Recording { name, kernel, hz, governor, policy, events, straddled });
     }
     all
+}
+
+/// Of `acpi-cpufreq` in a virtual machine that shows itself as one.
+fn policy_of_table(text: &str) -> Policy {
+    let table = text.split_whitespace().map(|khz| Hertz::from_khz(khz.parse().unwrap())).collect();
+    let table = FrequencyTable::new(table).unwrap();
+    Policy { table: Some(table.clone()), ..policy(table.lowest(), table.highest(), Driver::Frequencies) }
+}
+
+fn policy_of_driver(lines: &mut Lines<'_>, kernel: KernelVersion) -> Policy {
+    let name = lines.field("driver");
+    let frequency_invariant = lines.field("invariant") == "1";
+    let numbers = |text: &str| -> Vec<u32> { text.split_whitespace().map(|n| n.parse().unwrap()).collect() };
+    let policy = match name {
+        "intel_cpufreq" => {
+            let (ratios, control) = lines.field("ratios").rsplit_once(' ').unwrap();
+            let ratios = numbers(ratios);
+            let ratios = Ratios::core(ratios[0], ratios[1], ratios[2]);
+            let control = if control == "hwp" { Control::Hwp } else { Control::PState };
+            let ends = [ratios.lowest, ratios.turbo].map(|ratio| ratios.frequency(ratio));
+            let driver = IntelCpufreq { ratios, global: GlobalLimits::new(&ratios), control };
+            policy(ends[0], ends[1], Driver::Intel(driver))
+        }
+        "amd-pstate" => {
+            let all = numbers(lines.field("levels"));
+            let level = |at: usize| u8::try_from(all[at]).unwrap();
+            let levels = AmdLevels {
+                lowest: level(0),
+                lowest_nonlinear: level(1),
+                nominal: level(2),
+                highest: level(3),
+                nominal_frequency: Hertz::from_mhz(all[4].into()),
+                lowest_frequency: Hertz::from_mhz(all[5].into()),
+            };
+            let driver = Driver::Amd(AmdPassive { levels, kernel });
+            policy(levels.lowest_frequency, levels.highest_frequency(), driver)
+        }
+        _ => panic!("`{name}` is no driver that is recorded"),
+    };
+    Policy { frequency_invariant, ..policy }
+}
+
+fn policy(lowest: Hertz, highest: Hertz, driver: Driver) -> Policy {
+    Policy {
+        cpus: 1,
+        table: None,
+        hardware_min: lowest,
+        hardware_max: highest,
+        min: lowest,
+        max: highest,
+        current: highest,
+        transition_latency_ns: 0,
+        fast_switch: false,
+        frequency_invariant: false,
+        driver,
+    }
 }
 
 /// What an event's text is relative to.
@@ -187,9 +253,18 @@ impl Decoder {
             "d" => Event::Sample(times(0), u32::try_from(number(3)).unwrap()),
             "w" if words.is_empty() => Event::Thread,
             "w" => Event::Work(self.before(words[0]), number(1)),
+            "m" => Event::Register(u64::from_str_radix(words[0], 16).unwrap_or_else(|_| panic!("`{text}`"))),
             "f" => Event::Frequency(number(0)),
             "t" => Event::Tunable(words[0].to_owned(), words[1].to_owned(), times(2)),
-            "r" => self.read(&words),
+            "r" => {
+                let last = words.get(5).copied();
+                self.read(&words, last, Wanted::Frequency(number(4)))
+            }
+            "q" => {
+                let wanted =
+                    Wanted::Performance { least: number(4), target: number(5), current_khz: number(6) };
+                self.read(&words, Some(words.get(7).copied().unwrap_or("0")), wanted)
+            }
             _ => panic!("`{text}` is no event"),
         }
     }
@@ -198,22 +273,16 @@ impl Decoder {
         Nanos::new(self.now_ns.wrapping_add_signed(span_ns.parse().unwrap()))
     }
 
-    fn read(&mut self, words: &[&str]) -> Event {
+    fn read(&mut self, words: &[&str], last: Option<&str>, wanted: Wanted) -> Event {
         let number = |at: usize| words[at].parse::<u64>().unwrap();
-        let mut read = Read {
+        let read = Read {
             utilisation: number(0),
             boost: number(1),
             least: number(2),
-            raw_khz: number(4),
-            ..self.read
+            idle_calls: if words[3] == "." { self.read.idle_calls } else { number(3) },
+            last_ns: last.map_or(self.read.last_ns, |last| self.before(last).get()),
+            wanted,
         };
-        if words[3] != "." {
-            read.idle_calls = number(3);
-        }
-        if words.len() > 5 {
-            read.last_ns = self.before(words[5]).get();
-            read.next_khz = number(6);
-        }
         self.read = read;
         Event::Read(read)
     }
@@ -332,11 +401,15 @@ pub fn replay(recording: &Recording, updates: Updates) -> Replayed {
     while let Some(event) = events.next() {
         if let Event::Update(update) = event {
             let mut next = events.clone();
+            let register = next.next_if(|e| matches!(e, Event::Register(_)));
             let request = next.next_if(|e| matches!(e, Event::Frequency(_)));
             match next.peek() {
                 Some(Event::Read(read)) => {
                     next.next();
                     events = next;
+                    if let Some(register) = register {
+                        replay.other(register);
+                    }
                     replay.looked(*update, frequency(request), *read);
                 }
                 _ => replay.update(*update),
@@ -365,6 +438,12 @@ struct Replay {
     queued: Option<Nanos>,
     /// What the kernel set since the last decision.
     kernel_set: Option<u64>,
+    /// What it wrote into its register of requests since the last decision.
+    kernel_wrote: Option<u64>,
+    /// What stands there, once it has written.
+    kernel_register: Option<u64>,
+    /// What stands in the model's.
+    register: Option<Written>,
     kernel_khz: u64,
     now: Option<Nanos>,
     read_seen: Read,
@@ -378,7 +457,7 @@ impl Replay {
         let (kernel, hz) = (recording.kernel, recording.hz);
         let governor =
             Governor::new(&recording.governor, &BTreeMap::new(), kernel, hz, &recording.policy).unwrap();
-        let latency_ns = recording.policy.transition_latency_ns;
+        let rate_limit_us = governors::default_rate_limit_us(kernel, &recording.policy);
         Self {
             governor,
             policy: recording.policy.clone(),
@@ -386,10 +465,13 @@ impl Replay {
             started: false,
             queued: None,
             kernel_set: None,
+            kernel_wrote: None,
+            kernel_register: None,
+            register: None,
             kernel_khz: recording.policy.current.khz(),
             now: None,
             read_seen: Read::default(),
-            rate_limit_ns: u64::from(governors::default_rate_limit_us(kernel, latency_ns)) * 1000,
+            rate_limit_ns: u64::from(rate_limit_us) * 1000,
             updates,
             done: Replayed::default(),
         }
@@ -398,8 +480,21 @@ impl Replay {
     fn take(&mut self, request: Option<Hertz>) -> Option<u64> {
         if let Some(request) = request {
             self.policy.current = request;
+            self.register = self.policy.driver.written(&self.policy, request);
         }
         request.map(Hertz::khz)
+    }
+
+    /// What differs between the model's register and the kernel's, as soon as both have written there.
+    fn registers_differ(&self) -> Option<String> {
+        let (model, kernel) = (self.register?, self.kernel_register?);
+        let bits = |from: u32| (kernel >> from) as u8;
+        let kernel = match (&self.policy.driver, model) {
+            (_, Written::PState(_)) => Written::PState(bits(8)),
+            (Driver::Amd(_), _) => Written::Levels { max: bits(0), min: bits(8), desired: bits(16) },
+            (_, _) => Written::Levels { min: bits(0), max: bits(8), desired: bits(16) },
+        };
+        (model != kernel).then(|| format!("the model has written {model:?}, the kernel {kernel:?}"))
     }
 
     /// What the kernel set with this decision. Its frequency counts from here, as the model's does.
@@ -414,7 +509,9 @@ impl Replay {
         self.done.differences.push(format!("at {at:.6} s: {what}"));
     }
 
-    fn decided(&mut self, differences: Vec<String>) {
+    fn decided(&mut self, mut differences: Vec<String>) {
+        self.kernel_register = self.kernel_wrote.take().or(self.kernel_register);
+        differences.extend(self.registers_differ());
         self.done.decisions += 1;
         if differences.is_empty() {
             self.done.equal += 1;
@@ -428,7 +525,7 @@ impl Replay {
         if let Some(before) = self.now {
             let span = now.saturating_sub(before);
             self.done.time = self.done.time + span;
-            if self.kernel_khz == self.policy.current.khz() {
+            if self.kernel_khz == self.policy.current.khz() && self.registers_differ().is_none() {
                 self.done.time_in_same_state = self.done.time_in_same_state + span;
             }
         }
@@ -460,6 +557,7 @@ impl Replay {
             Hook::Work => self.queued = Some(update.now),
             Hook::Nothing => {}
             Hook::Request(request) => self.differs(format!("the model alone asks for {request}")),
+            Hook::Perform(asked) => self.differs(format!("the model alone asks for {asked:?}")),
         }
         if self.told.asked.get() {
             self.decided(vec!["the model looked at the utilisation, the kernel did not".into()]);
@@ -476,8 +574,12 @@ impl Replay {
         if !self.told.asked.get() {
             differences.push("the kernel looked at the utilisation, the model did not".into());
         }
+        let asked = match hook {
+            Hook::Perform(asked) => Some(asked),
+            Hook::Nothing | Hook::Request(_) | Hook::Work => None,
+        };
         let request = match hook {
-            Hook::Nothing => None,
+            Hook::Nothing | Hook::Perform(_) => None,
             Hook::Request(request) => self.take(Some(request)),
             Hook::Work => {
                 self.queued = Some(update.now);
@@ -492,9 +594,17 @@ impl Replay {
             differences
                 .push(format!("the model is due at {:?}, the kernel at {due_ns} ns", self.governor.due()));
         }
-        let wanted = self.governor.wanted().map(Hertz::khz);
-        if wanted != Some(read.raw_khz) {
-            differences.push(format!("the model wants {wanted:?} kHz, the kernel {}", read.raw_khz));
+        match read.wanted {
+            Wanted::Frequency(raw_khz) => {
+                let wanted = self.governor.wanted().map(Hertz::khz);
+                if wanted != Some(raw_khz) || asked.is_some() {
+                    differences.push(format!("the model wants {wanted:?} kHz, the kernel {raw_khz}"));
+                }
+            }
+            Wanted::Performance { least, target, current_khz } => {
+                let kernel = Performance { least, target, capacity: 1024 };
+                differences.extend(self.performed(asked, kernel, current_khz));
+            }
         }
         self.kernel_khz = kernel.unwrap_or(self.kernel_khz);
         self.done.requests += usize::from(kernel.is_some());
@@ -502,8 +612,36 @@ impl Replay {
         self.decided(differences);
     }
 
+    /// The kernel asked its driver for performance.
+    fn performed(
+        &mut self,
+        asked: Option<Performance>,
+        kernel: Performance,
+        current_khz: u64,
+    ) -> Vec<String> {
+        let mut differences = Vec::new();
+        if asked != Some(kernel) {
+            differences.push(format!("the model asks for {asked:?}, the kernel for {kernel:?}"));
+        }
+        let performed = asked.and_then(|asked| self.policy.driver.perform(&self.policy, asked));
+        let Some((frequency, written)) = performed else { return differences };
+        let is_new = self.register.replace(written) != Some(written);
+        self.done.requests += usize::from(is_new);
+        // Intel's leaves the policy's frequency as it is.
+        if matches!(self.policy.driver, Driver::Amd(_)) {
+            self.policy.current = frequency;
+            self.kernel_khz = current_khz;
+        }
+        if self.policy.current.khz() != current_khz {
+            let current = self.policy.current;
+            differences.push(format!("the model is at {current}, the kernel at {current_khz} kHz"));
+        }
+        differences
+    }
+
     fn other(&mut self, event: &Event) {
         match event {
+            Event::Register(value) => self.kernel_wrote = Some(*value),
             Event::Start(times) => self.told.times = *times,
             Event::Limits(min, max, current) => self.new_limits(*min, *max, *current),
             Event::Sample(times, _) => self.told.times = *times,

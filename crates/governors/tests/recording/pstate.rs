@@ -5,6 +5,7 @@
 use super::{Head, Lines, Replayed, Told};
 use domain::time::Nanos;
 use domain::units::Hertz;
+use governors::driver::Driver;
 use governors::intel_pstate::{Algorithm, IntelPolicy, IntelPstate, PmProfile, Ratios, Turbo};
 use governors::{KernelVersion, Policy, Update};
 
@@ -98,6 +99,7 @@ pub fn replay(recording: &Recording) -> Replayed {
         transition_latency_ns: 0,
         fast_switch: false,
         frequency_invariant: false,
+        driver: Driver::Frequencies,
     };
     let tick = Nanos::new(1_000_000_000 / u64::from(recording.hz));
     let algorithm = Algorithm::of(recording.kernel, PmProfile::Desktop);

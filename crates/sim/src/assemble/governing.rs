@@ -246,6 +246,7 @@ impl<'a> Governing<'a> {
             transition_latency_ns: cpu.transition.get(),
             fast_switch: cpus.len() == 1,
             frequency_invariant: cpu.frequency_invariant,
+            driver: governors::driver::Driver::Frequencies,
         };
         let chooser = self.chooser(&mut view)?;
         Ok(PolicySpec {

@@ -5,6 +5,7 @@ use domain::time::Nanos;
 use domain::units::Hertz;
 use event_queue::Time;
 use governors::amd_pstate::AmdPstate;
+use governors::driver::Driver;
 use governors::hwp::Hwp;
 use governors::intel_pstate::IntelPstate;
 use governors::{FrequencyTable, Governor, KernelVersion, Policy as View, Readings, Update};
@@ -108,6 +109,7 @@ impl PolicySpec {
             transition_latency_ns: 0,
             fast_switch: true,
             frequency_invariant: true,
+            driver: Driver::Frequencies,
         };
         let kernel = KernelVersion::new(6, 1, 0);
         let governor = Governor::new("performance", &BTreeMap::new(), kernel, 250, &view)
