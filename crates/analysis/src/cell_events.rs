@@ -3,6 +3,7 @@
 
 use crate::summary::RunData;
 use domain::ids::CellId;
+use domain::passage::Passage;
 use domain::profile::Profile;
 use domain::request::{Op, Served};
 use domain::spent::Spent;
@@ -81,6 +82,41 @@ pub fn served(data: &RunData, cell: &CellId) -> Vec<OfDevice> {
     all
 }
 
+/// What one block device that stands on others made of what it was given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfLayer {
+    /// Its name.
+    pub device: String,
+    /// Of all trials in which it passed anything on.
+    pub passage: Passage,
+    /// How long these trials took.
+    pub time: Nanos,
+}
+
+/// What layers made of what they were given, in the order in which trials name them; empty where no requests
+/// were recorded, and where no block device stands on another.
+pub fn layers(data: &RunData, cell: &CellId) -> Vec<OfLayer> {
+    let mut all: Vec<OfLayer> = Vec::new();
+    for one in measurements(data, cell).flat_map(layers_of) {
+        match all.iter_mut().find(|known| known.device == one.device) {
+            Some(known) => {
+                known.passage.add(&one.passage);
+                known.time = known.time.saturating_add(one.time);
+            }
+            None => all.push(one),
+        }
+    }
+    all
+}
+
+/// The same of one trial.
+pub fn layers_of(measured: &Measurement) -> impl Iterator<Item = OfLayer> {
+    measured.disks.iter().filter_map(|disk| {
+        let (device, passage) = (disk.device.clone(), disk.passage.clone()?);
+        Some(OfLayer { device, passage, time: measured.duration })
+    })
+}
+
 fn measurements<'a>(data: &'a RunData, cell: &'a CellId) -> impl Iterator<Item = &'a Measurement> {
     let own = data.trials.iter().filter(move |trial| trial.key.cell == *cell && !trial.validity.is_spoilt());
     own.filter_map(|trial| trial.measurement.as_ref())
@@ -90,6 +126,7 @@ fn measurements<'a>(data: &'a RunData, cell: &'a CellId) -> impl Iterator<Item =
 mod tests {
     use super::*;
     use crate::testing::{failed, run, study};
+    use domain::passage::{Bios, Given, Passed};
     use domain::profile::Subsystem;
     use domain::request::Took;
     use domain::trial::{DiskTotals, Validity};
@@ -105,6 +142,7 @@ mod tests {
             busy: Nanos::ZERO,
             accesses: None,
             served: BTreeMap::new(),
+            passage: None,
         }
     }
 
@@ -127,6 +165,11 @@ mod tests {
             let took = Took { count: 4, sum: Nanos::new(40), max: Nanos::new(30) };
             measured.disks = vec![DiskTotals {
                 served: [(Op::Read, Served { count: 4, service: took, ..Served::default() })].into(),
+                passage: Some(Passage {
+                    given: [(Op::Read, Given { bios: Bios::one(8), followed: 1, ..Given::default() })].into(),
+                    passed: [(("sda".to_owned(), Op::Read), Passed { bios: Bios::one(8), requests: 2 })]
+                        .into(),
+                }),
                 ..disk("vda")
             }];
             measured.profile = Some(Profile {
@@ -150,5 +193,10 @@ mod tests {
         let served = served(&data, &cell);
         assert_eq!((served.len(), served[0].served.count, served[0].time), (1, 8, Nanos::from_secs(4)));
         assert_eq!(served[0].served.mean(), Some(Nanos::new(10)));
+        let layers = layers(&data, &cell);
+        assert_eq!((layers.len(), layers[0].time), (1, Nanos::from_secs(4)));
+        assert_eq!((layers[0].passage.given(Op::Read).followed, layers[0].passage.amplification()), {
+            (2, Some(2.0))
+        });
     }
 }

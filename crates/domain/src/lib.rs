@@ -23,6 +23,7 @@ pub mod lab;
 pub mod order;
 pub mod outcome;
 pub mod page;
+pub mod passage;
 pub mod per_work;
 pub mod phase;
 pub mod plan;

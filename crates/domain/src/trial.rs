@@ -4,6 +4,7 @@ use crate::access::AccessPattern;
 use crate::ids::{RunId, TrialKey};
 use crate::lab::LabAccount;
 use crate::outcome::Outcome;
+use crate::passage::Passage;
 use crate::phase::Phase;
 use crate::profile::Profile;
 use crate::request::{Op, Served};
@@ -146,6 +147,8 @@ pub struct DiskTotals {
     pub accesses: Option<AccessPattern>,
     /// How long what it was asked for took; empty where that was not recorded.
     pub served: BTreeMap<Op, Served>,
+    /// Of one that stands on others, what it made of what it was given; `None` where that was not recorded.
+    pub passage: Option<Passage>,
 }
 
 /// What the recorder did, and what it cost.

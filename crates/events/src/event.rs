@@ -203,6 +203,8 @@ pub enum What {
         span: Span,
         /// The device that it comes from.
         from: u32,
+        /// The first sector there.
+        from_sector: u64,
         /// What it does.
         op: Op,
     },

@@ -91,7 +91,7 @@ enum Layout {
     Idle(Number, Number),
     Pstate([Number; 6]),
     BioQueue(SpanAt, Text),
-    BioRemap(SpanAt, Number, Text),
+    BioRemap(SpanAt, [Number; 2], Text),
     BioComplete(SpanAt, Text, Number),
     Issue(SpanAt, Text),
     Complete(SpanAt, Text, Number),
@@ -177,7 +177,9 @@ impl Layout {
                 number("tsc")?,
             ]),
             "block/block_bio_queue" => Self::BioQueue(span()?, text("rwbs")?),
-            "block/block_bio_remap" => Self::BioRemap(span()?, number("old_dev")?, text("rwbs")?),
+            "block/block_bio_remap" => {
+                Self::BioRemap(span()?, [number("old_dev")?, number("old_sector")?], text("rwbs")?)
+            }
             "block/block_bio_complete" => Self::BioComplete(span()?, text("rwbs")?, error()?),
             "block/block_rq_issue" => Self::Issue(span()?, text("rwbs")?),
             "block/block_rq_complete" => Self::Complete(span()?, text("rwbs")?, error()?),
@@ -226,9 +228,12 @@ impl Layout {
                 let purpose = Purpose::of_rwbs(rwbs.bytes(raw)?);
                 What::BioQueue { span: span.get(raw)?, op: rwbs.op(raw)?, purpose }
             }
-            Self::BioRemap(span, from, rwbs) => {
-                What::BioRemap { span: span.get(raw)?, from: from.u32(raw)?, op: rwbs.op(raw)? }
-            }
+            Self::BioRemap(span, [from, sector], rwbs) => What::BioRemap {
+                span: span.get(raw)?,
+                from: from.u32(raw)?,
+                from_sector: sector.get(raw)?,
+                op: rwbs.op(raw)?,
+            },
             Self::BioComplete(span, rwbs, error) => {
                 let failed = error.get(raw)? != 0;
                 What::BioComplete { span: span.get(raw)?, op: rwbs.op(raw)?, failed }

@@ -12,6 +12,7 @@
 //!
 //! Not here: files (whoever has one opens it), and recording, which is `recorder`'s.
 
+mod bios;
 mod decode;
 mod event;
 pub mod facts;

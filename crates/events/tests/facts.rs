@@ -268,8 +268,8 @@ fn a_layer_of_bios_passes_them_on_and_has_one_time() {
     let facts = file.facts();
     let done = &facts.devices[&("252:0".to_owned(), Op::Read)];
     assert_eq!((done.count, done.whole.sum()), (1, Nanos::new(90)));
-    let passed = facts.passed[&("252:0".to_owned(), "253:0".to_owned())];
-    assert_eq!((passed.bios, passed.sectors), (1, 8));
+    let passed = facts.passages["252:0"].passed[&("253:0".to_owned(), Op::Read)];
+    assert_eq!((passed.bios.count, passed.bios.sectors), (1, 8));
 }
 
 #[test]

@@ -170,7 +170,10 @@ fn older_and_newer_kernels_print_the_same_event_in_other_words() {
         "prev_comm=a b prev_pid=7 prev_prio=120 prev_state=R+ ==> next_comm=c d next_pid=8 next_prio=19";
     assert_eq!(one("sched:sched_switch", long), one("sched:sched_switch", "a b:7 [120] R+ ==> c d:8 [19]"));
     let remap = one("block:block_bio_remap", "253,1 RA 4096 + 8 <- (9,127) 2048");
-    assert!(matches!(remap, What::BioRemap { from, .. } if from == 9 << 20 | 127), "{remap:?}");
+    assert!(
+        matches!(remap, What::BioRemap { from, from_sector: 2048, .. } if from == 9 << 20 | 127),
+        "{remap:?}"
+    );
     let failed = one("block:block_bio_complete", "9,127 FWS 0 + 0 [-5]");
     assert!(matches!(failed, What::BioComplete { failed: true, op: Op::Write, .. }), "{failed:?}");
     assert_eq!(one("power:cpu_idle", "state=4294967295 cpu_id=1"), What::Idle { cpu: 1, state: None });

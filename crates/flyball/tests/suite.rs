@@ -31,6 +31,7 @@ mod lab_faults;
 mod lab_fidelity;
 mod lab_governors;
 mod lab_kills;
+mod lab_layers;
 mod lab_md_maps;
 mod lab_power;
 mod lab_shares;

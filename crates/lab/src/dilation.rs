@@ -11,6 +11,7 @@
 
 pub use domain::lab::{UNSCALED, Unscaled};
 
+use domain::passage::Given;
 use domain::plan::Cell;
 use domain::setting::{SettingRecord, SettingRequest};
 use domain::study::Measure;
@@ -191,6 +192,11 @@ fn shrink_measurement(measurement: &mut Measurement, d: f64) {
             shorten(&mut part.sum);
             shorten(&mut part.max);
         }
+    }
+    let passages = measurement.disks.iter_mut().filter_map(|disk| disk.passage.as_mut());
+    for given in passages.flat_map(|passage| passage.given.values_mut()) {
+        let Given { before, below, between, after, .. } = given;
+        [before, below, between, after].into_iter().for_each(shorten);
     }
     for spent in measurement.spent.values_mut() {
         let waits = spent.wait_ns.iter_mut();
@@ -397,6 +403,7 @@ mod tests {
                     busy: of(4_000_000),
                     accesses: None,
                     served: Default::default(),
+                    passage: None,
                 }],
                 recorder: Some(RecorderReport {
                     samples: 500,

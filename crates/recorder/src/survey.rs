@@ -171,6 +171,7 @@ impl DiskTally {
                 busy,
                 accesses: None,
                 served: Default::default(),
+                passage: None,
             }
         };
         let active = |disk: &DiskTotals| disk.read_ios + disk.write_ios > 0 || disk.busy > Nanos::ZERO;

@@ -67,6 +67,8 @@ fn of_study(report: &Report) -> Vec<Section> {
         section("windows", sections::WINDOWS_TITLE, events::windows(report)),
         section("waits", sections::WAITS_TITLE, events::waits(report)),
         section("served", sections::SERVED_TITLE, events::served(report)),
+        section("layers", sections::BECAME_TITLE, events::became(report)),
+        section("passages", sections::TIMES_TITLE, events::times(report)),
         section("steadiness", "How steady the machine was", trials::steadiness(report)),
         section("trials", "Trials", trials::body(report)),
         section("traces", "Over time", traces::body(report)),

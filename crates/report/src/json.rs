@@ -14,14 +14,15 @@ use domain::finding::{Finding, Gain, NotMeasured};
 use domain::ids::{CellId, TrialKey};
 use domain::inert;
 use domain::outcome::Better;
+use domain::passage::{Given, Passed};
 use domain::profile::{Profile, Subsystem};
 use domain::published::Figure;
-use domain::request::Took;
+use domain::request::{Op, Took};
 use domain::spent::Wait;
 use domain::time::Nanos;
 use domain::trace::Role;
 use domain::trial::Run;
-use domain::units::Unit;
+use domain::units::{Bytes, Unit};
 use domain::windows::{GovernorWindows, Windows};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -213,6 +214,9 @@ struct CellView<'a> {
     /// How long block devices took, where requests were recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     requests: Vec<ServedView>,
+    /// What devices that stand on others made of what they were given, where requests were recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<LayerView>,
     trials: Vec<TrialView>,
 }
 
@@ -241,6 +245,44 @@ struct ServedView {
     device_seconds: Option<f64>,
     /// Of a layer without requests.
     whole_seconds: Option<f64>,
+}
+
+/// What a device that stands on others made of what it was given, in all valid trials of the cell.
+#[derive(Serialize)]
+struct LayerView {
+    device: String,
+    /// How many reads and writes below one of them became, and bytes.
+    amplification: Option<f64>,
+    amplification_of_bytes: Option<f64>,
+    /// The share of those below that is known to be of one that was followed.
+    linked: Option<f64>,
+    /// By operation.
+    given: BTreeMap<&'static str, GivenView>,
+    passed: Vec<PassedView>,
+}
+
+#[derive(Serialize)]
+struct GivenView {
+    per_second: f64,
+    bytes_per_second: f64,
+    /// The share that was followed from queueing to end.
+    followed: Option<f64>,
+    /// Means of these: they sum up to the whole time.
+    before_seconds: Option<f64>,
+    below_seconds: Option<f64>,
+    between_seconds: Option<f64>,
+    after_seconds: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct PassedView {
+    to: String,
+    operation: &'static str,
+    /// Before the block layer merges it.
+    per_second: f64,
+    /// The requests of a disk that it became; null of a layer without requests.
+    requests_per_second: Option<f64>,
+    bytes_per_second: f64,
 }
 
 #[derive(Serialize)]
@@ -467,6 +509,7 @@ fn cell_view<'a>(report: &Report, cell: &'a CellSummary) -> CellView<'a> {
         governor_windows: windows_view(report, cell),
         threads: threads(report, cell),
         requests: cell_events::served(report.data, &cell.cell).into_iter().map(served_view).collect(),
+        layers: cell_events::layers(report.data, &cell.cell).into_iter().map(layer_view).collect(),
         trials: cell.points.iter().map(counted).chain(cell.excluded.iter().map(left_out)).collect(),
     }
 }
@@ -501,6 +544,40 @@ fn served_view(one: cell_events::OfDevice) -> ServedView {
         device_seconds: seconds(&one.served.service),
         whole_seconds: seconds(&one.served.whole),
         device: one.device,
+    }
+}
+
+fn layer_view(layer: cell_events::OfLayer) -> LayerView {
+    let cell_events::OfLayer { device, passage, time } = layer;
+    let rate = |count: u64| count as f64 / time.secs();
+    let bytes = |sectors: u64| Bytes::from_sectors(sectors).get() as f64 / time.secs();
+    let given = |given: &Given| {
+        let [before, below, between, after] =
+            given.means().map_or([None; 4], |means| means.map(|mean| Some(mean.secs())));
+        GivenView {
+            per_second: rate(given.bios.count),
+            bytes_per_second: bytes(given.bios.sectors),
+            followed: given.share_followed(),
+            before_seconds: before,
+            below_seconds: below,
+            between_seconds: between,
+            after_seconds: after,
+        }
+    };
+    let passed = |((to, op), passed): (&(String, Op), &Passed)| PassedView {
+        to: to.clone(),
+        operation: op.name(),
+        per_second: rate(passed.bios.count),
+        requests_per_second: (passed.requests > 0).then(|| rate(passed.requests)),
+        bytes_per_second: bytes(passed.bios.sectors),
+    };
+    LayerView {
+        device,
+        amplification: passage.amplification(),
+        amplification_of_bytes: passage.amplification_of_bytes(),
+        linked: passage.share_linked(),
+        given: passage.given.iter().map(|(op, of)| (op.name(), given(of))).collect(),
+        passed: passage.passed.iter().map(passed).collect(),
     }
 }
 

@@ -5,6 +5,8 @@ use domain::Nanos;
 use domain::ids::{RunId, TrialKey};
 use domain::inert::Lines;
 use domain::order;
+use domain::passage::{Given, Passage, Passed};
+use domain::request::Op;
 use domain::trace::Role;
 use domain::units::Bytes;
 use events::Facts;
@@ -151,9 +153,31 @@ fn devices(facts: &Facts, text: &mut Lines) {
             if times.is_empty() { "no times".to_owned() } else { times.join("; ") }
         ));
     }
-    for ((from, to), passed) in &facts.passed {
-        let size = Bytes::from_sectors(passed.sectors);
-        text.line(format_args!("  {from} passed {size} in {} to {to}", passed.bios));
+    for (device, passage) in &facts.passages {
+        layer(device, passage, text);
+    }
+}
+
+/// What a device that stands on others made of what it was given.
+fn layer(device: &str, passage: &Passage, text: &mut Lines) {
+    for to in passage.onto() {
+        let mut all = Passed::default();
+        passage.passed.iter().filter(|((below, _), _)| below == to).for_each(|(_, passed)| all.add(*passed));
+        let size = Bytes::from_sectors(all.bios.sectors);
+        text.line(format_args!("  {device} passed {size} in {} to {to}", all.bios.count));
+    }
+    if let Some((requests, bytes)) = passage.amplification().zip(passage.amplification_of_bytes()) {
+        let linked = 100.0 * passage.share_linked().unwrap_or(0.0);
+        text.line(format_args!(
+            "  {device}: 1 request became {requests:.2}, 1 byte {bytes:.2}; {linked:.0}% of those below linked"
+        ));
+    }
+    for (op, given) in &passage.given {
+        let Some(means) = given.means() else { continue };
+        let followed = 100.0 * given.share_followed().unwrap_or(0.0);
+        let times = means.iter().zip(["before", "below", "between", "after"]);
+        let times: Vec<String> = times.map(|(time, name)| format!("{time} {name}")).collect();
+        text.line(format_args!("    {:7} {}; {followed:.0}% followed", op.name(), times.join(", ")));
     }
 }
 
@@ -185,6 +209,31 @@ pub(crate) fn events_json(facts: &Facts) -> Value {
             "whole": times(&done.whole),
         })
     };
+    let given = |(op, given): (&Op, &Given)| {
+        let [before, below, between, after] = given.times().map(Nanos::get);
+        json!({
+            "op": op.name(),
+            "count": given.bios.count,
+            "sectors": given.bios.sectors,
+            "followed": given.followed,
+            "linked": given.made.count,
+            "before_ns": before,
+            "below_ns": below,
+            "between_ns": between,
+            "after_ns": after,
+        })
+    };
+    let passed = |((to, op), passed): (&(String, Op), &Passed)| {
+        let Passed { bios, requests } = passed;
+        json!({ "to": to, "op": op.name(), "count": bios.count, "sectors": bios.sectors, "requests": requests })
+    };
+    let layer = |(device, passage): (&String, &Passage)| {
+        json!({
+            "device": device,
+            "given": passage.given.iter().map(given).collect::<Vec<_>>(),
+            "passed": passage.passed.iter().map(passed).collect::<Vec<_>>(),
+        })
+    };
     json!({
         "span_ns": facts.span.get(),
         "is_whole": facts.is_whole,
@@ -193,5 +242,6 @@ pub(crate) fn events_json(facts: &Facts) -> Value {
         "absent": facts.absent,
         "roles": facts.roles.iter().map(|(role, sums)| (role.name().to_owned(), spent(sums))).collect::<serde_json::Map<_, _>>(),
         "devices": facts.devices.iter().map(device).collect::<Vec<_>>(),
+        "layers": facts.passages.iter().map(layer).collect::<Vec<_>>(),
     })
 }

@@ -70,6 +70,7 @@ impl Sums {
             disk.accesses = facts.accesses.get(&disk.device).copied();
             let own =
                 facts.devices.iter().filter(|((device, _), done)| *device == disk.device && done.count > 0);
+            disk.passage = facts.passages.get(&disk.device).cloned();
             disk.served = own.map(|((_, op), done)| (*op, done.served())).collect();
         }
         let windows = std::mem::take(&mut facts.windows);

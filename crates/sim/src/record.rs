@@ -203,6 +203,7 @@ pub fn disks(core: &mut Core) -> Vec<DiskTotals> {
         busy: Nanos::new(device.busy_ns),
         accesses: None,
         served: Default::default(),
+        passage: None,
     })
     .collect()
 }

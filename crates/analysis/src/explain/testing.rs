@@ -114,6 +114,7 @@ pub fn with_device_reads(data: &mut RunData, device: &str, bytes: u64, busy: Nan
             busy,
             accesses: None,
             served: Default::default(),
+            passage: None,
         };
         trial.measurement.as_mut().unwrap().disks = vec![totals];
     }
@@ -134,6 +135,7 @@ pub fn with_work(data: &mut RunData, work: &[Work<'_>]) {
         busy: Nanos::from_millis(*busy_ms),
         accesses: None,
         served: Default::default(),
+        passage: None,
     };
     for trial in &mut data.trials {
         trial.measurement.as_mut().unwrap().disks = work.iter().map(totals).collect();

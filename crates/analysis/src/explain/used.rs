@@ -125,6 +125,7 @@ mod tests {
             busy: Nanos::ZERO,
             accesses: Some(AccessPattern { reads: some(bios, 0, 0, 0), writes: Accesses::default() }),
             served: Default::default(),
+            passage: None,
         };
         let with = |disks: Vec<DiskTotals>| {
             let mut data = super::super::testing::fio_run(&["rw=read"], |_, _| vec![]);

@@ -7,6 +7,7 @@
 mod accesses;
 mod cpus;
 mod intervals;
+mod passages;
 mod requests;
 mod tasks;
 mod times;
@@ -15,7 +16,7 @@ mod windows;
 pub use cpus::CpuSpent;
 pub use domain::spent::{Spent, Wait};
 pub use intervals::{Did, Interval, Thread, intervals};
-pub use requests::{Done, Passed};
+pub use requests::Done;
 pub use tasks::ThreadSpent;
 pub use times::Times;
 pub use windows::SAMPLES_LOAD;
@@ -31,11 +32,13 @@ use accesses::Patterns;
 use cpus::{Cpu, IDLE};
 use domain::Nanos;
 use domain::access::AccessPattern;
+use domain::passage::Passage;
 use domain::profile::Profile;
 use domain::request::Op;
 use domain::trace::Role;
 use domain::windows::Windows;
 use parse::proc::role::work_role;
+use passages::Passages;
 use requests::Requests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
@@ -69,8 +72,8 @@ pub struct Facts {
     pub work: BTreeMap<String, (u64, Nanos)>,
     /// By device and operation.
     pub devices: BTreeMap<(String, Op), Done>,
-    /// From a device to one below.
-    pub passed: BTreeMap<(String, String), Passed>,
+    /// What devices that stand on others made of what they were given.
+    pub passages: BTreeMap<String, Passage>,
     /// How devices were used, by their names.
     pub accesses: BTreeMap<String, AccessPattern>,
     /// How busy CPUs were between two samples of ondemand or conservative ([`SAMPLES_LOAD`]), or two
@@ -159,6 +162,7 @@ struct Collecting<'t, F> {
     cpus: BTreeMap<u16, Cpu>,
     tasks: Tasks<'t>,
     requests: Requests<'t>,
+    passages: Passages<'t>,
     patterns: Patterns,
     executions: Executions,
     decisions: Decisions,
@@ -176,6 +180,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             cpus: BTreeMap::new(),
             tasks: Tasks::new(tables, begin),
             requests: Requests::new(tables),
+            passages: Passages::new(tables),
             patterns: Patterns::default(),
             executions: Executions::default(),
             decisions: Decisions::default(),
@@ -228,18 +233,26 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             What::SoftirqEnd => self.of_cpu(now, cpu.into(), IN_SOFTIRQ, |cpu| cpu.softirq(now, None)),
             What::BioQueue { span, op, purpose } => {
                 self.requests.queued(now, &span, op);
+                self.passages.queued(now, &span, op);
                 self.patterns.queued(self.tables.disk_of(span.device), &span, op, purpose);
             }
-            What::BioRemap { span, from, .. } => self.requests.passed(&span, from),
-            What::Issue { span, op } => self.requests.issued(now, &span, op),
+            What::BioRemap { span, from, from_sector, op } => {
+                self.passages.remapped(now, &span, from, from_sector, op);
+            }
+            What::Issue { span, op } => {
+                self.requests.issued(now, &span, op);
+                self.passages.issued(&span, op);
+            }
             What::Complete { span, op, failed } => {
                 self.tasks.cause(now, cpu, tid, context, Wait::Io);
+                self.passages.completed(now, &span, op);
                 if let Some(ended) = self.requests.completed(now, &span, op, failed) {
                     self.request(now, ended, op, failed);
                 }
             }
             What::BioComplete { span, op, failed } => {
                 self.tasks.cause(now, cpu, tid, context, Wait::Io);
+                self.passages.bio_completed(now, &span, op);
                 let ended = self.requests.bio_completed(now, &span, op, failed);
                 self.request(now, ended, op, failed);
             }
@@ -325,6 +338,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
         }
         self.tasks.lost(cpu);
         self.requests.lost();
+        self.passages.lost();
     }
 
     /// The recording's end: what is under way ends here. Gives when that is.
@@ -383,7 +397,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             threads,
             work,
             devices: self.requests.done.into_iter().map(|((d, op), done)| ((named(d), op), done)).collect(),
-            passed: self.requests.passed.into_iter().map(|((a, b), p)| ((named(a), named(b)), p)).collect(),
+            passages: self.passages.finish(),
             accesses: self.patterns.finish().map(|(disk, pattern)| (named(disk), pattern)).collect(),
             windows,
             profile: None,

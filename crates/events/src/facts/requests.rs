@@ -46,29 +46,18 @@ impl Done {
     }
 }
 
-/// What was passed from one device to the one below.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
-    /// Bios.
-    pub bios: u64,
-    /// Their sectors.
-    pub sectors: u64,
-}
-
 /// All requests of a recording.
 #[derive(Debug)]
 pub struct Requests<'t> {
     tables: &'t Tables,
     /// By device and operation.
     pub done: BTreeMap<(u32, Op), Done>,
-    /// From a device to one below.
-    pub passed: BTreeMap<(u32, u32), Passed>,
     in_flight: InFlight<'t>,
 }
 
 impl<'t> Requests<'t> {
     pub fn new(tables: &'t Tables) -> Self {
-        Self { tables, done: BTreeMap::new(), passed: BTreeMap::new(), in_flight: InFlight::new(tables) }
+        Self { tables, done: BTreeMap::new(), in_flight: InFlight::new(tables) }
     }
 
     /// The sums of a device, or of the disk that it is a part of.
@@ -83,17 +72,6 @@ impl<'t> Requests<'t> {
             done.bios += 1;
         }
         self.in_flight.queue(Nanos::new(now), span);
-    }
-
-    pub fn passed(&mut self, span: &Span, from: u32) {
-        let (from, to) = (self.tables.disk_of(from), self.tables.disk_of(span.device));
-        // Within a disk it is the partition's begin that is added.
-        if from == to || self.passed.len() >= MAX_DEVICES {
-            return;
-        }
-        let passed = self.passed.entry((from, to)).or_default();
-        passed.bios += 1;
-        passed.sectors = passed.sectors.saturating_add(span.sectors.into());
     }
 
     pub fn issued(&mut self, now: u64, span: &Span, op: Op) {

@@ -42,7 +42,7 @@ pub const SHAPES: [Shape; 22] = [
     Shape { name: "block/block_bio_queue", numbers: &SPAN, texts: &["rwbs"], read: bio },
     Shape {
         name: "block/block_bio_remap",
-        numbers: &["dev", "sector", "nr_sector", "old_dev"],
+        numbers: &["dev", "sector", "nr_sector", "old_dev", "old_sector"],
         texts: &["rwbs"],
         read: remap,
     },
@@ -299,8 +299,9 @@ fn bio(text: &str, to: &mut Values<'_>) -> Option<()> {
 fn remap(text: &str, to: &mut Values<'_>) -> Option<()> {
     let behind = span(text, to)?;
     let (_, from) = behind.split_once('(')?;
-    let (from, _) = from.split_once(')')?;
-    to.number(device_of(from.trim())?)
+    let (from, sector) = from.split_once(')')?;
+    to.number(device_of(from.trim())?)?;
+    to.number(number(sector.trim())?)
 }
 
 /// `… + 8 [-5]`: zero, or why it failed.

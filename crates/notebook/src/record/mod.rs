@@ -177,6 +177,7 @@ pub(crate) mod tests {
         DiskService, IdleRecord, LabAccount, Pacing, RegisterRequest, StateRecord, VcpuRecord,
     };
     use domain::outcome::{Better, Metric, Outcome};
+    use domain::passage::{Bios, Given, Passage, Passed};
     use domain::phase::Phase;
     use domain::profile::{Profile, Subsystem};
     use domain::request::{Op, Served, Took};
@@ -252,8 +253,9 @@ pub(crate) mod tests {
 
     fn disk() -> impl Strategy<Value = DiskTotals> {
         let served = btree_map(prop::sample::select(Op::ALL.to_vec()), served(), 0..3);
-        (any::<String>(), any::<[u64; 4]>(), nanos(), option::of(pattern()), served).prop_map(
-            |(device, n, busy, accesses, served)| DiskTotals {
+        let passage = option::of(passage());
+        (any::<String>(), any::<[u64; 4]>(), nanos(), option::of(pattern()), served, passage).prop_map(
+            |(device, n, busy, accesses, served, passage)| DiskTotals {
                 device,
                 read_ios: n[0],
                 read_sectors: n[1],
@@ -262,8 +264,23 @@ pub(crate) mod tests {
                 busy,
                 accesses,
                 served,
+                passage,
             },
         )
+    }
+
+    fn passage() -> impl Strategy<Value = Passage> {
+        let bios = |[count, sectors]: [u64; 2]| Bios { count, sectors };
+        let given =
+            any::<(u64, [[u64; 2]; 2], [u64; 4])>().prop_map(move |(followed, [all, made], times)| {
+                let [before, below, between, after] = times.map(Nanos::new);
+                Given { bios: bios(all), followed, made: bios(made), before, below, between, after }
+            });
+        let op = || prop::sample::select(Op::ALL.to_vec());
+        let passed =
+            any::<([u64; 2], u64)>().prop_map(move |(all, requests)| Passed { bios: bios(all), requests });
+        let passed = btree_map((any::<String>(), op()), passed, 0..4);
+        (btree_map(op(), given, 0..3), passed).prop_map(|(given, passed)| Passage { given, passed })
     }
 
     fn served() -> impl Strategy<Value = Served> {

@@ -3,7 +3,8 @@
 use crate::Report;
 use crate::document::{Block, Table, in_html};
 use crate::sections::{
-    SERVED_NOTE, SPENT_NOTE, WAITS_NOTE, served_table, spent_table, waits_table, windows_note, windows_table,
+    BECAME, BECAME_NOTE, SERVED_NOTE, SPENT_NOTE, TIMES, TIMES_NOTE, WAITS_NOTE, layers_table, served_table,
+    spent_table, waits_table, windows_note, windows_table,
 };
 use crate::wording::cell_label;
 use analysis::cell_events;
@@ -26,6 +27,14 @@ pub(super) fn waits(report: &Report) -> Option<Markup> {
 
 pub(super) fn served(report: &Report) -> Option<Markup> {
     noted(SERVED_NOTE, served_table(report)?)
+}
+
+pub(super) fn became(report: &Report) -> Option<Markup> {
+    noted(BECAME_NOTE, layers_table(report, &BECAME)?)
+}
+
+pub(super) fn times(report: &Report) -> Option<Markup> {
+    noted(TIMES_NOTE, layers_table(report, &TIMES)?)
 }
 
 fn noted(note: &str, table: Table) -> Option<Markup> {

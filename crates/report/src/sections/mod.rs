@@ -5,6 +5,7 @@ mod comparison;
 mod costs;
 mod factors;
 mod findings;
+mod layers;
 mod left_out;
 mod phases;
 mod profile;
@@ -21,6 +22,7 @@ mod windows;
 
 pub(crate) use comparison::comparison;
 pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, trade_off, work_table};
+pub(crate) use layers::{BECAME, BECAME_NOTE, BECAME_TITLE, TIMES, TIMES_NOTE, TIMES_TITLE, layers_table};
 pub(crate) use phases::phases;
 pub(crate) use profile::profile;
 pub(crate) use recorded::recorded_parts;

@@ -1,9 +1,10 @@
 //! Of a recording, what its one trial has.
 
+use super::layers::{BECAME, BECAME_NOTE, BECAME_TITLE, TIMES, TIMES_NOTE, TIMES_TITLE, layers_of};
 use super::phases::{PHASES_TITLE, phases};
 use super::profile::profile;
 use super::windows::{WINDOWS_TITLE, windows};
-use super::{heading, item, table};
+use super::{heading, item, paragraph, table};
 use crate::Report;
 use crate::cpu_share::{notable, shown};
 use crate::document::{Block, Table};
@@ -29,7 +30,11 @@ pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Vec<Block>)>
     let measured = report.data.trials.iter().find_map(|trial| trial.measurement.as_ref());
     let Some(measurement) = measured else { return Vec::new() };
     let of = |table: Option<Table>| table.map(Block::Table).into_iter().collect();
-    let parts: [(&str, Vec<Block>); 7] = [
+    let layers = |columns, note| {
+        let table = layers_of(measurement, columns);
+        table.map(|table| vec![Block::Table(table), paragraph(note)]).unwrap_or_default()
+    };
+    let parts: [(&str, Vec<Block>); 9] = [
         ("Figures", of(figures(measurement))),
         (PHASES_TITLE, of(phases(&measurement.phases))),
         ("Whose CPU time it was", of(roles(measurement))),
@@ -40,6 +45,8 @@ pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Vec<Block>)>
             "What each block device did, layers above disks included",
             [of(disks(measurement)), uses(measurement)].concat(),
         ),
+        (BECAME_TITLE, layers(&BECAME, BECAME_NOTE)),
+        (TIMES_TITLE, layers(&TIMES, TIMES_NOTE)),
     ];
     parts.into_iter().filter(|(_, blocks)| !blocks.is_empty()).collect()
 }

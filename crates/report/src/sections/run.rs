@@ -3,6 +3,7 @@
 use super::costs::costs;
 use super::factors::{effects, processors};
 use super::findings::{findings, not_measured, titles};
+use super::layers::layers;
 use super::left_out::left_out;
 use super::published::beside_published;
 use super::recorded::recorded;
@@ -65,6 +66,7 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         spent(report),
         windows_of_cells(report),
         waits(report),
+        layers(report),
         server(report),
         virtual_machine(report),
         findings("Findings in full", report),

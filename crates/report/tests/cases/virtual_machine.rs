@@ -2,16 +2,19 @@
 
 use super::{Case, bare, factor, measured, study, trace};
 use domain::lab::{DiskService, Lab, LabAccount, Pacing, StateRecord, VcpuRecord};
+use domain::passage::{Bios, Given, Passage, Passed};
 use domain::plan::Plan;
 use domain::profile::{Profile, Subsystem};
+use domain::request::Op;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role};
-use domain::trial::Provenance;
+use domain::trial::{DiskTotals, Provenance};
 use domain::units::{Hertz, Microjoules};
 use domain::windows::{GovernorWindows, Windows};
 use report::TraceView;
+use std::collections::BTreeMap;
 
 const MHZ: [u64; 4] = [2800, 2100, 1400, 350];
 
@@ -102,6 +105,41 @@ fn profile() -> Profile {
     Profile { period: Nanos::from_millis(1), samples: of.into(), ..Profile::default() }
 }
 
+/// A layer that is read: one read in a hundred could not be followed. Means in µs: before, below, after.
+fn layer(device: &str, onto: &[&str], requests: u64, [before, below, after]: [u64; 3]) -> DiskTotals {
+    let given = Given {
+        bios: Bios { count: 20_000, sectors: 160_000 },
+        followed: 19_800,
+        made: Bios { count: 19_800, sectors: 158_400 },
+        before: Nanos::from_micros(before * 19_800),
+        below: Nanos::from_micros(below * 19_800),
+        between: Nanos::ZERO,
+        after: Nanos::from_micros(after * 19_800),
+    };
+    let share = onto.len() as u64;
+    let passed =
+        Passed { bios: Bios { count: 20_000 / share, sectors: 160_000 / share }, requests: requests / share };
+    DiskTotals {
+        device: device.into(),
+        read_ios: 20_000,
+        read_sectors: 160_000,
+        write_ios: 0,
+        write_sectors: 0,
+        busy: Nanos::from_secs(1),
+        accesses: None,
+        served: BTreeMap::new(),
+        passage: Some(Passage {
+            given: [(Op::Read, given)].into(),
+            passed: onto.iter().map(|to| (((*to).to_owned(), Op::Read), passed)).collect(),
+        }),
+    }
+}
+
+/// An encrypted volume on an array of two disks, which come in the order of `/proc/diskstats`.
+fn volume() -> Vec<DiskTotals> {
+    vec![layer("md0", &["sda", "sdb"], 19_800, [1, 446, 3]), layer("dm-0", &["md0"], 0, [5, 450, 745])]
+}
+
 /// One factor, three governors, time dilation 20.
 pub fn lab() -> Case {
     let mut study = study(
@@ -134,6 +172,7 @@ pub fn lab() -> Case {
         let measured = trial.measurement.as_mut().unwrap();
         measured.windows = (governor == "ondemand").then(windows);
         measured.profile = (governor != "schedutil").then(profile);
+        measured.disks = if governor == "ondemand" { volume() } else { vec![] };
         trial.settings = vec![SettingRecord {
             setting: SettingName::parse("governor@policy0"),
             path: "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor".into(),

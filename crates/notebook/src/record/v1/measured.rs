@@ -3,6 +3,7 @@
 use super::Meaning;
 use domain::access::{AccessPattern, Accesses};
 use domain::outcome::{Better, Metric, Outcome};
+use domain::passage::{Bios, Given, Passage, Passed};
 use domain::phase::Phase;
 use domain::profile::{Profile, Subsystem};
 use domain::request::{Op, Served, Took};
@@ -96,6 +97,44 @@ pub(super) struct DiskRecord {
     accesses: Option<PatternRecord>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     served: BTreeMap<String, ServedRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    passage: Option<PassageRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PassageRecord {
+    /// By operation.
+    given: BTreeMap<String, GivenRecord>,
+    passed: Vec<PassedRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenRecord {
+    bios: BiosRecord,
+    followed: u64,
+    made: BiosRecord,
+    before_ns: u64,
+    below_ns: u64,
+    between_ns: u64,
+    after_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PassedRecord {
+    to: String,
+    operation: String,
+    bios: BiosRecord,
+    requests: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BiosRecord {
+    count: u64,
+    sectors: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -258,6 +297,70 @@ impl From<ServedRecord> for Served {
         let ServedRecord { count, sectors, queue, service, whole } = record;
         let [queue, service, whole] = [queue, service, whole].map(Took::from);
         Self { count, sectors, queue, service, whole }
+    }
+}
+
+fn op(name: &str) -> Meaning<Op> {
+    Op::from_name(name).ok_or_else(|| format!("`{name}` is no operation"))
+}
+
+impl From<Bios> for BiosRecord {
+    fn from(Bios { count, sectors }: Bios) -> Self {
+        Self { count, sectors }
+    }
+}
+
+impl From<BiosRecord> for Bios {
+    fn from(BiosRecord { count, sectors }: BiosRecord) -> Self {
+        Self { count, sectors }
+    }
+}
+
+impl From<&Given> for GivenRecord {
+    fn from(given: &Given) -> Self {
+        let [before_ns, below_ns, between_ns, after_ns] = given.times().map(Nanos::get);
+        let (bios, made) = (given.bios.into(), given.made.into());
+        Self { bios, followed: given.followed, made, before_ns, below_ns, between_ns, after_ns }
+    }
+}
+
+impl From<GivenRecord> for Given {
+    fn from(record: GivenRecord) -> Self {
+        Self {
+            bios: record.bios.into(),
+            followed: record.followed,
+            made: record.made.into(),
+            before: Nanos::new(record.before_ns),
+            below: Nanos::new(record.below_ns),
+            between: Nanos::new(record.between_ns),
+            after: Nanos::new(record.after_ns),
+        }
+    }
+}
+
+impl From<&Passage> for PassageRecord {
+    fn from(passage: &Passage) -> Self {
+        let given = passage.given.iter().map(|(op, given)| (op.name().to_owned(), given.into()));
+        let passed = passage.passed.iter().map(|((to, op), passed)| PassedRecord {
+            to: to.clone(),
+            operation: op.name().to_owned(),
+            bios: passed.bios.into(),
+            requests: passed.requests,
+        });
+        Self { given: given.collect(), passed: passed.collect() }
+    }
+}
+
+impl TryFrom<PassageRecord> for Passage {
+    type Error = String;
+    fn try_from(record: PassageRecord) -> Meaning<Self> {
+        let given = record.given.into_iter().map(|(name, given)| Ok((op(&name)?, given.into())));
+        let passed = |passed: PassedRecord| {
+            let PassedRecord { to, operation, bios, requests } = passed;
+            Ok(((to, op(&operation)?), Passed { bios: bios.into(), requests }))
+        };
+        let passed = record.passed.into_iter().map(passed);
+        Ok(Self { given: given.collect::<Meaning<_>>()?, passed: passed.collect::<Meaning<_>>()? })
     }
 }
 
@@ -474,6 +577,7 @@ impl From<&DiskTotals> for DiskRecord {
             busy_ns: d.busy.get(),
             accesses: d.accesses.as_ref().map(PatternRecord::from),
             served: d.served.iter().map(|(op, served)| (op.name().to_owned(), served.into())).collect(),
+            passage: d.passage.as_ref().map(PassageRecord::from),
         }
     }
 }
@@ -507,7 +611,6 @@ impl From<PatternRecord> for AccessPattern {
 impl TryFrom<DiskRecord> for DiskTotals {
     type Error = String;
     fn try_from(record: DiskRecord) -> Meaning<Self> {
-        let op = |name: &str| Op::from_name(name).ok_or_else(|| format!("`{name}` is no operation"));
         let served = record.served.into_iter().map(|(name, served)| Ok((op(&name)?, served.into())));
         Ok(Self {
             device: record.device,
@@ -518,6 +621,7 @@ impl TryFrom<DiskRecord> for DiskTotals {
             busy: Nanos::new(record.busy_ns),
             accesses: record.accesses.map(AccessPattern::from),
             served: served.collect::<Meaning<_>>()?,
+            passage: record.passage.map(Passage::try_from).transpose()?,
         })
     }
 }
