@@ -139,6 +139,7 @@ fn raid5_reads_and_writes_data_and_parity_and_names_no_sector_for_parity() {
         way.done(time + 110, C, OFFSET + 512, 8, rwbs);
     }
     way.end(450, MD, 2048, 8, 'W');
+    way.end(455, MD, 0, 8, 'W');
     let passage = way.of("md0");
     let given = passage.given(Op::Write);
     assert_eq!((given.bios, given.followed, given.made), (bios(2, 16), 1, bios(2, 16)));
@@ -175,7 +176,8 @@ fn a_stripe_that_two_writes_share_is_neithers_and_one_that_is_read_for_parity_is
 fn a_volume_on_an_array_is_two_layers_each_with_its_own_time() {
     let mut way = Way::new();
     way.queue(100, DM, 10_240, 256, 'R');
-    way.pass(102, (DM, 10_240), (MD, 12_288), 256, 'R');
+    way.remap(101, (DM, 10_240), (MD, 12_288), 256, 'R');
+    way.queue(102, MD, 12_288, 256, 'R');
     // The array splits it at its chunk: it ends with the last part.
     way.pass(110, (MD, 12_288), (A, OFFSET), 128, 'R');
     way.pass(112, (MD, 12_416), (B, OFFSET), 128, 'R');

@@ -234,6 +234,8 @@ mod tests {
     use super::*;
     use domain::ids::{CellId, RunId, TrialKey};
     use domain::outcome::{Better, Metric, Outcome};
+    use domain::passage::Passage;
+    use domain::request::Op;
     use domain::setting::SettingName;
     use domain::stack::{LayerSpec, StackSpec};
     use domain::study::{Tool, Workload};
@@ -373,6 +375,8 @@ mod tests {
             (format!("m{index}"), Metric { value: value * factor, unit, better: Better::Higher })
         };
         let metrics = values.iter().enumerate().map(metric).collect();
+        let [before, below, between, after] = [3, 5_000_000, 70, 11].map(of);
+        let given = Given { followed: 7, before, below, between, after, ..Given::default() };
         Trial {
             run: RunId("r".into()),
             key: TrialKey { block: 0, cell: CellId::new(["w"]), attempt: 0 },
@@ -403,7 +407,7 @@ mod tests {
                     busy: of(4_000_000),
                     accesses: None,
                     served: Default::default(),
-                    passage: None,
+                    passage: Some(Passage { given: [(Op::Read, given)].into(), ..Passage::default() }),
                 }],
                 recorder: Some(RecorderReport {
                     samples: 500,

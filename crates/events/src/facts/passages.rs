@@ -7,14 +7,14 @@
 //! cannot be seen for it:
 //!
 //! - block_bio_queue fires once for each bio (`block/blk-core.c`, `submit_bio_noacct_nocheck`): a bio that a
-//!   layer passes on itself and not as a clone (md RAID0 until Linux 5.13, NVMe multipath) is not queued
-//!   again, and ends as the request does that it became a part of.
+//!   layer passes on itself and not as a clone (NVMe multipath; md RAID0 of kernels without `md_account_bio`)
+//!   is not queued again, and ends as the request does that it became a part of.
 //! - A bio that is split ends with its last part, whose end is its own (`block/bio.c`, `bio_chain`;
 //!   `drivers/md/dm.c`, `dm_split_and_process_bio`).
 //! - Of parity, md names sector 0 (`drivers/md/raid5.c`, `raid5_compute_blocknr`), and of a block that it
 //!   reads to compute parity the sector of that block: neither is linked. Nothing is linked to sector 0.
-//! - dm-crypt names no sector until Linux 5.17 (`drivers/md/dm.c`, `dm_submit_bio_remap`): it passes on
-//!   nothing that is seen. So does what md writes for itself: superblocks, bitmaps, a resync.
+//! - dm-crypt names no sector in kernels without `dm_submit_bio_remap` (`drivers/md/dm.c`): nothing
+//!   that is seen is passed on there. Nor is what md writes for itself: superblocks, bitmaps, a resync.
 //! - A write that asks for a flush behind it ends below with its data.
 
 use crate::bios::{Bio, Id, OnTheirWay};
