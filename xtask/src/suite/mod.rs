@@ -37,7 +37,8 @@ const ALONE: &[&str] = &[
 
 /// Programs whose tests run in machines of their own, for long: they begin at once, beside the others. The
 /// longest first.
-const APART: &[&str] = &["lab_claims", "lab_kills", "lab_stacks", "lab_power", "lab_storage", "lab_md_maps"];
+const APART: &[&str] =
+    &["lab_claims", "lab_kills", "lab_stacks", "lab_power", "lab_storage", "lab_md_maps", "lab_layers"];
 
 /// Programs that wait, most of their time, for something that never answers: they run beside two others.
 const WAITING: &[&str] = &["lab_faults"];
