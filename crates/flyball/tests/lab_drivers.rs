@@ -8,7 +8,9 @@
 
 use crate::support;
 use crate::support::Place;
-use crate::support::lab::{TOO_BUSY, instead_of_qemu, kernels, lateness, missing, pacing, without_plugin};
+use crate::support::lab::{
+    TOO_BUSY, instead_of_qemu, kernels, lateness, missing, pacing, slow_table, without, without_plugin,
+};
 use domain::lab::{ENERGY_MODELLED, Pacing};
 use domain::trial::{Trial, Validity};
 use domain::units::Hertz;
@@ -438,6 +440,77 @@ fn turbostat_reads_the_frequency_and_the_watts_of_the_table() {
             }
         }
         assert_eq!(rows.len(), 2, "{told}{complaint}");
+    });
+}
+
+/// Debian's own perf stat in the same way. Its first start reads much from the disk.
+const PERF_STAT: &str = r#"modprobe msr; modprobe rapl; p=/sys/devices/system/cpu/cpufreq/policy0; while :; do :; done & \
+    e=power/energy-pkg/,msr/aperf/,msr/mperf/,msr/tsc/; perf stat -a -e $e true 2> /dev/null; \
+    for most in 4200000 2000000; do echo performance > $p/scaling_governor; echo $most > $p/scaling_max_freq; \
+    perf stat -a -x, -e $e sleep 2 2>&1; done; kill $!"#;
+
+#[test]
+fn perf_stat_counts_the_energy_and_the_cycles_of_the_table() {
+    if !testing::is_measured_in_turn(4) {
+        return;
+    }
+    if let Some(reason) = without(&["perf"]) {
+        return println!("skipped: {reason}");
+    }
+    in_guests(|place, kernel| {
+        let table = slow_table(place, "i7-6700k-hwp");
+        let exec = ["lab", "exec", "--kernel", kernel, "--pstates", &table, "--", "bash", "-c", PERF_STAT];
+        let output = place.output(&exec);
+        let (told, complaint) = (String::from_utf8_lossy(&output.stdout), support::stderr(&output));
+        if TOO_BUSY.iter().any(|reason| complaint.contains(reason)) {
+            return println!("skipped: {}", complaint.trim());
+        }
+        // Each counter has a time of its own, in ns: of joules these are watts, of cycles GHz.
+        let rate = |line: &str| {
+            let fields: Vec<&str> = line.split(',').collect();
+            let number =
+                |at: usize| fields[at].parse::<f64>().unwrap_or_else(|_| panic!("{line}: {complaint}"));
+            let per = if fields[1] == "Joules" { 1e9 } else { 1.0 };
+            per * number(0) / number(3)
+        };
+        let rates: Vec<f64> = told.lines().map(rate).collect();
+        println!("{kernel}: watts, and GHz of APERF, MPERF and TSC: {rates:?}");
+        // Of 2 GHz the table has 5.5 W, of 4.2 GHz 17 W.
+        let expected = [17.0, 4.2, 4.0, 4.0, 5.5, 2.0, 4.0, 4.0];
+        assert_eq!(rates.len(), expected.len(), "{told}{complaint}");
+        for (read, expected) in rates.iter().zip(expected) {
+            assert!((read / expected - 1.0).abs() < 0.02, "{rates:?}");
+        }
+    });
+}
+
+/// Debian's own powertop in the same way. It writes the lowest frequency into the limit and back for a
+/// moment, which a lower limit of the same height keeps from any effect.
+const POWERTOP: &str = r#"modprobe msr; p=/sys/devices/system/cpu/cpufreq/policy0; while :; do :; done & \
+    echo performance > $p/scaling_governor; \
+    for most in 3600000 2000000; do echo 800000 > $p/scaling_min_freq; echo $most > $p/scaling_max_freq; echo $most > $p/scaling_min_freq; \
+    powertop --csv=/run/powertop.csv --time=3 > /dev/null 2>&1; grep ^Average /run/powertop.csv; done; kill $!"#;
+
+#[test]
+fn powertop_reads_the_frequency_of_the_table() {
+    if !testing::is_measured_in_turn(4) {
+        return;
+    }
+    if let Some(reason) = without(&["powertop"]) {
+        return println!("skipped: {reason}");
+    }
+    in_guests(|place, kernel| {
+        let table = slow_table(place, "i7-6700t-hwp");
+        let exec = ["lab", "exec", "--kernel", kernel, "--pstates", &table, "--", "bash", "-c", POWERTOP];
+        let output = place.output(&exec);
+        let (told, complaint) = (String::from_utf8_lossy(&output.stdout), support::stderr(&output));
+        if TOO_BUSY.iter().any(|reason| complaint.contains(reason)) {
+            return println!("skipped: {}", complaint.trim());
+        }
+        println!("{kernel}: {told}");
+        let read: Vec<&str> =
+            told.lines().filter_map(|line| line.split_once(';')).map(|(_, at)| at.trim()).collect();
+        assert_eq!(read, ["3.6 GHz", "2.0 GHz"], "{complaint}");
     });
 }
 

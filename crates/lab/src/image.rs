@@ -85,7 +85,7 @@ const NEEDED: [Tool; 3] = [
 const MKFS: &[&str] = &["mkfs.ext2", "mkfs.ext3", "mkfs.ext4"];
 
 /// What studies use besides workload tools and what layers of storage are built with.
-const OFFERED: [Tool; 25] = [
+const OFFERED: [Tool; 27] = [
     tool("tune2fs", "e2fsprogs"),
     tool("dumpe2fs", "e2fsprogs"),
     tool("e2fsck", "e2fsprogs"),
@@ -111,6 +111,8 @@ const OFFERED: [Tool; 25] = [
     tool("openssl", "openssl"),
     tool("turbostat", "linux-cpupower"),
     tool("cpupower", "linux-cpupower"),
+    tool("perf", "linux-perf"),
+    tool("powertop", "powertop"),
 ];
 
 /// The workload tools, but for those that ask a server: these have an image of their own.

@@ -15,6 +15,8 @@ pub(super) fn read(text: &str) -> Result<Imported, Error> {
     let mut imported = Imported::default();
     let mut outcome = Outcome { tool: TOOL.to_owned(), ..Outcome::default() };
     let (mut section, mut package, mut idle) = (String::new(), String::new(), false);
+    // Of which CPU the lines of the frequency report are.
+    let mut cpu = None;
     for line in text.lines() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix("*  *  *").and_then(|l| l.strip_suffix("*  *  *")) {
@@ -40,8 +42,16 @@ pub(super) fn read(text: &str) -> Result<Imported, Error> {
                     put_summary(&mut outcome, field);
                 }
             }
+            [name] if name.starts_with("CPU ") => cpu = name.strip_prefix("CPU "),
+            ["Average", value, ..] => {
+                if let (Some(cpu), Some(value)) = (cpu, hertz(value)) {
+                    let metric = Metric { value, unit: Unit::Hertz, better: Better::Higher };
+                    outcome.metrics.insert(format!("frequency.cpu-{cpu}"), metric);
+                }
+            }
             ["Package", number, ..] => (*number).clone_into(&mut package),
             ["CPU" | "Core", ..] => package.clear(),
+            ["", core, ..] if core.starts_with("Core ") => package.clear(),
             [state, value, ..] if idle && !package.is_empty() && !state.is_empty() => {
                 if let Some(percent) = value.strip_suffix('%').and_then(number) {
                     let metric = Metric { value: percent / 100.0, unit: Unit::Share, better: Better::Higher };
@@ -94,6 +104,18 @@ fn put_summary(outcome: &mut Outcome, field: &str) {
 
 fn number(text: &str) -> Option<f64> {
     text.trim().parse::<f64>().ok().filter(|value| value.is_finite())
+}
+
+/// `2.0 GHz`, `800 MHz`: by APERF, MPERF and the TSC, while the CPU was not idle.
+fn hertz(text: &str) -> Option<f64> {
+    let (value, unit) = text.split_once(' ')?;
+    let scale = match unit.trim() {
+        "GHz" => 1e9,
+        "MHz" => 1e6,
+        "kHz" => 1e3,
+        _ => return None,
+    };
+    number(value).map(|value| value * scale)
 }
 
 /// `12.3 W`, `850 mW`.

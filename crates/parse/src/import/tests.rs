@@ -1316,6 +1316,29 @@ fn hyperfine_perf_hdparm_and_cpupower() {
           task-clock = 0.660 ms
     "#]],
     );
+    // Of a lab machine at 2 GHz and 5.5 W, whose TSC counts 2.8 GHz.
+    check(
+        fixture!("perf/6.1-counters.csv"),
+        expect![[r#"
+        text
+        [perf] perf stat 
+          msr/aperf/ = 4.75 G
+          msr/mperf/ = 6.64 G
+          msr/tsc/ = 6.64 G
+          power/energy-pkg/ = 13.2 J
+    "#]],
+    );
+    check(
+        fixture!("perf/6.1-counters.json"),
+        expect![[r#"
+        text
+        [perf] perf stat 
+          msr/aperf/ = 4.10 G
+          msr/mperf/ = 5.73 G
+          msr/tsc/ = 5.73 G
+          power/energy-pkg/ = 11.3 J
+    "#]],
+    );
     check(
         fixture!("perf/6.1-x-I.csv"),
         expect![[r#"
@@ -1414,6 +1437,30 @@ fn iometer_powertop_phoronix_and_stats_collect() {
           idle.package-0.haltpoll_idle = 0.200%
           vfs_operations = 0 /s
           wakeups = 3.90 /s
+    "#]],
+    );
+    check(
+        fixture!("powertop/2.14-frequencies.csv"),
+        expect![[r#"
+        powertop
+        cpu: 2 QEMU TCG CPU version 2.5+
+        date: Sat Nov 28 08:07:37 2026
+        kernel: 6.12.117+deb12-amd64
+        os: Flyball lab
+        system: pc-q35-10.0
+        [powertop] powertop-2.14 
+          cpu_usage = 199%
+          frequency.cpu-0 = 2.00 GHz
+          frequency.cpu-1 = 3.00 GHz
+          gpu_operations = 0 /s
+          gpu_wakeups = 0 /s
+          idle.package-0.C10_(pc10) = 0%
+          idle.package-0.C2_(pc2) = 0%
+          idle.package-0.C3_(pc3) = 0%
+          idle.package-0.C6_(pc6) = 0%
+          idle.package-0.C7_(pc7) = 0%
+          idle.package-0.C8_(pc8) = 0%
+          idle.package-0.C9_(pc9) = 0%
     "#]],
     );
     check(
@@ -1534,7 +1581,7 @@ fn files_that_are_cut_short_or_wrong_name_the_place_and_what_was_understood() {
     expect!["cannot read it as fio-log: byte 17 (line 2): expected milliseconds, a value and a direction, parted by commas; understood before that: 1 samples"].assert_eq(&import(b"1, 2, 0, 4096, 0\n1, x\n").map(|_| ()).unwrap_err().to_string());
 }
 
-const ALL: [&[u8]; 26] = [
+const ALL: [&[u8]; 27] = [
     fixture!("fio/text-four-jobs-grouped-3.33.txt"),
     fixture!("fio/text-fsync-3.33.txt"),
     fixture!("bonnie/1.2-in-a-mail.txt"),
@@ -1559,6 +1606,7 @@ const ALL: [&[u8]; 26] = [
     fixture!("perf/6.1.json"),
     fixture!("iometer/1.1.0.csv"),
     fixture!("powertop/2.14.csv"),
+    fixture!("powertop/2.14-frequencies.csv"),
     fixture!("phoronix/composite.xml"),
     fixture!("cpupower/6.1-monitor.txt"),
 ];
