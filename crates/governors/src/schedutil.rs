@@ -294,7 +294,10 @@ fn khz(khz: u32) -> Hertz {
 mod tests {
     use super::*;
     use crate::Governor;
+    use crate::counted;
     use crate::dbs::tests::{Counters, Told, at_ms, laptop};
+    use crate::driver::{Control, Driver, IntelCpufreq};
+    use crate::intel_pstate::{GlobalLimits, Ratios};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -360,6 +363,27 @@ mod tests {
         let request = schedutil.update(at_ms(13), &policy, &told(0, 5));
         assert_eq!(request, Some(Hertz::from_mhz(700)));
         assert_eq!(schedutil.due(), Some(Nanos::from_millis(15)));
+    }
+
+    #[test]
+    fn a_driver_with_limits_in_its_register_is_asked_again_after_they_change() {
+        let ratios = Ratios::core(8, 40, 42);
+        let driver = IntelCpufreq { ratios, global: GlobalLimits::new(&ratios), control: Control::Hwp };
+        let frequencies = Policy { frequency_invariant: false, ..counted::policy(800, 4200) };
+        let ask_thrice = |driver: Driver| {
+            let mut policy = Policy { driver, ..frequencies.clone() };
+            let mut schedutil = governor(NEW, 1000, &policy);
+            policy.current = Hertz::from_mhz(4200);
+            let mut ask = |at, policy: &Policy| {
+                if at == 30 {
+                    schedutil.limits_changed(Nanos::from_millis(at), policy, &told(0, at));
+                }
+                schedutil.update(at_ms(at), policy, &told(1024, at)).map(|f| f.khz() / 1000)
+            };
+            [10, 20, 30].map(|at| ask(at, &policy))
+        };
+        assert_eq!(ask_thrice(Driver::Intel(driver)), [Some(4200), None, Some(4200)]);
+        assert_eq!(ask_thrice(Driver::Frequencies), [Some(4200), None, None]);
     }
 
     #[test]
