@@ -81,8 +81,8 @@ pub enum Validity {
     /// Nothing is known against it; or nothing but load that the study is measured beside, which the
     /// measurement tells.
     Valid,
-    /// Measured with the kernel's events recorded, in a trial of its own. Recording costs CPU time, so that its
-    /// figures are not counted; what its events say of the cell is.
+    /// Measured with the kernel's events recorded, in a trial of its own. Recording costs CPU time, so that
+    /// its figures are not counted; what its events say of the cell is.
     Traced,
     /// Measured, but something else was going on. It is kept, shown and repeated, and not counted.
     Disturbed(Vec<Disturbance>),

@@ -114,6 +114,22 @@ fn run_watched(
 }
 
 #[test]
+fn a_job_thinks_from_the_end_of_what_is_in_flight() {
+    let between = |depth, every| {
+        let think = Some((SECOND / 20, every));
+        let job = JobSpec { depth, think, until: Some(10 * SECOND), sleeps_on_disk: depth == 1, ..job() };
+        let (_, given) = run("plain-7200", 1, Scheduler::None, &[(job, Op::Read)], 3);
+        let each = (given.ended - given.begun) / (given.reads / u64::from(every));
+        (each - SECOND / 20, given.latencies.mean().unwrap() as u64)
+    };
+    // One at a time: its own time and the pause; four at a time: until the last of them is done.
+    let (waited, latency) = between(1, 1);
+    assert!(waited.abs_diff(latency) < latency / 20, "{waited} and {latency}");
+    let (waited, latency) = between(4, 4);
+    assert!(waited > latency, "{waited} and {latency}");
+}
+
+#[test]
 fn a_thread_that_looks_at_jobs_does_so_each_10_ms() {
     let job = JobSpec { until: Some(SECOND), ..job() };
     let look = Some(Cost::cycles(100_000));

@@ -1,4 +1,5 @@
-//! Work that the kernel does for itself, which a slow CPU feels: the scheduler's tick, and a governor's sample.
+//! Work that the kernel does for itself, which a slow CPU feels: the scheduler's tick, and a governor's
+//! sample.
 
 use super::{Cost, Cpus, ThreadId};
 use crate::engine::{Event, PartId};
@@ -8,8 +9,9 @@ use event_queue::{Queue, Time};
 /// What it costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
-    /// A tick of a CPU that is not idle (`tick_sched_timer`, `scheduler_tick`). It is executed within the thread
-    /// that it interrupts, and counts as that thread's time, as where the kernel does not account interrupts.
+    /// A tick of a CPU that is not idle (`tick_sched_timer`, `scheduler_tick`). It is executed within the
+    /// thread that it interrupts, and counts as that thread's time, as where the kernel does not account
+    /// interrupts.
     pub tick: Cost,
     /// A sample of a governor that decides in a kworker (`dbs_work_handler`, `sugov_work`), the call of the
     /// driver included.

@@ -186,8 +186,9 @@ pub struct MachineSpec {
     pub kernel: KernelVersion,
     /// `CONFIG_HZ`.
     pub hz: u64,
-    /// By how much a lab machine is slower than the one that it stands for: periods that nothing stretches, the
-    /// tick and fio's looks at its jobs, come so much more often in the time of that machine. 1 for any other.
+    /// By how much a lab machine is slower than the one that it stands for: periods that nothing stretches,
+    /// the tick and fio's looks at its jobs, come so much more often in the time of that machine. 1 for any
+    /// other.
     pub dilation: f64,
     /// Memory.
     pub memory: Bytes,

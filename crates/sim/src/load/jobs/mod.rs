@@ -35,7 +35,8 @@ pub struct JobSpec {
     pub rate_iops: Option<u64>,
     /// At most so many bytes a second.
     pub rate_bytes: Option<u64>,
-    /// So long a pause after each so many requests.
+    /// So long a pause after each so many requests, when none is in flight any more (fio's `backend.c`,
+    /// `handle_thinktime`).
     pub think: Option<(Time, u32)>,
     /// Submission of one request, by the job's thread.
     pub submit: Cost,
@@ -77,7 +78,10 @@ struct Job {
     seen: Vec<(Time, Op, u64)>,
     waits: Waits,
     next: Option<IoRequest>,
-    asked: u32,
+    /// Completed since the last pause.
+    since_pause: u32,
+    /// It pauses as soon as nothing is in flight.
+    is_to_pause: bool,
     /// The earliest time of the next request under a rate.
     due: Time,
     /// The source has been told that it counts.
@@ -158,7 +162,8 @@ impl Jobs {
             seen: Vec::new(),
             waits: Waits::ForTime,
             next: None,
-            asked: 0,
+            since_pause: 0,
+            is_to_pause: false,
             due,
             counts: false,
             over: false,
@@ -186,7 +191,11 @@ impl Jobs {
         if job.over && job.in_flight == 0 && job.next.is_none() {
             job.next = job.source.finish();
         }
+        if job.is_to_pause && job.in_flight == 0 {
+            job.pause(core.now);
+        }
         let blocked = job.in_flight >= job.spec.depth
+            || job.is_to_pause
             || (job.in_flight > 0 && job.next.is_some_and(|next| next.op == Op::Flush));
         let due = job.next.map_or(job.due, |next| job.due.max(next.not_before));
         // What is done is looked at when nothing can be asked (fio's `do_io`: `queue_full`,
@@ -221,7 +230,6 @@ impl Jobs {
         let job = &mut self.jobs[index];
         let ask = job.next.take().expect("a job that submits has something to ask");
         job.in_flight += 1;
-        job.asked += 1;
         job.set_due(core.now, &ask);
         let bio = Bio::new(me, target, ask.op, ask.offset, ask.len, index as u64);
         let (direct, plugged) = (ask.direct, !ask.direct);
@@ -233,6 +241,7 @@ impl Jobs {
     fn reap(&mut self, core: &mut Core, index: usize) {
         let job = &mut self.jobs[index];
         let mut given = self.given.borrow_mut();
+        job.count_to_pause();
         for (since, op, len) in job.seen.drain(..) {
             job.in_flight -= 1;
             if core.now < job.spec.counted_from {
@@ -279,12 +288,23 @@ impl Job {
         if let Some(rate) = self.spec.rate_bytes {
             due += (u128::from(ask.len) * 1_000_000_000 / u128::from(rate.max(1))) as u64;
         }
-        if let Some((pause, every)) = self.spec.think
-            && self.asked.is_multiple_of(every.max(1))
-        {
-            due = due.max(now + pause);
-        }
         self.due = due;
+    }
+
+    /// What it sees now counts towards its next pause.
+    fn count_to_pause(&mut self) {
+        if let Some((_, every)) = self.spec.think {
+            self.since_pause += self.seen.len() as u32;
+            self.is_to_pause |= self.since_pause >= every.max(1);
+        }
+    }
+
+    /// Pauses from now on.
+    fn pause(&mut self, now: Time) {
+        (self.since_pause, self.is_to_pause) = (0, false);
+        if let Some((pause, _)) = self.spec.think {
+            self.due = self.due.max(now + pause);
+        }
     }
 }
 
