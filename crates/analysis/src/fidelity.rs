@@ -8,7 +8,8 @@
 use crate::stats::quantile::median;
 use crate::summary::RunData;
 use domain::ids::CellId;
-use domain::trial::Trial;
+use domain::plan::{Cell, Plan};
+use domain::trial::{Trial, Validity};
 use std::collections::BTreeMap;
 
 /// To which half a cell belongs.
@@ -77,16 +78,73 @@ pub struct Errors {
     pub worst: f64,
 }
 
+/// What a level of the study's primary factor changes against its first level, everything else alike, in both
+/// runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// The cell of that level.
+    pub cell: CellId,
+    /// Its half.
+    pub half: Half,
+    /// The cell over that of the first level, as measured.
+    pub measured: f64,
+    /// As the model says.
+    pub modelled: f64,
+}
+
+/// A measured effect of less is too small for its sign to say anything.
+pub const NOTABLE: f64 = 0.05;
+
+impl Effect {
+    /// Whether it is measured to be as large as [`NOTABLE`].
+    pub fn is_notable(&self) -> bool {
+        (self.measured - 1.0).abs() >= NOTABLE
+    }
+
+    /// Whether it is notable, and the model says the opposite, or that there is none.
+    pub fn has_wrong_sign(&self) -> bool {
+        self.is_notable() && (self.measured - 1.0) * (self.modelled - 1.0) <= 0.0
+    }
+}
+
 /// The cells that both runs have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fidelity {
     /// In the order of the measured run's study.
     pub pairs: Vec<Pair>,
+    /// Of the primary factor; empty where the study has none or several.
+    pub effects: Vec<Effect>,
     /// Cells that one of them lacks.
     pub missing: Vec<CellId>,
 }
 
+/// How well the effects of a set of cells agree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Signs {
+    /// Effects that are notable.
+    pub notable: usize,
+    /// Those of them that the model has the other way round.
+    pub wrong: usize,
+    /// Mean of |model − measured| of all effects, notable or not, as a share.
+    pub mean: f64,
+    /// The largest.
+    pub worst: f64,
+}
+
 impl Fidelity {
+    /// How well the effects of one half, or of all, agree; `None` where there are none.
+    pub fn signs(&self, half: Option<Half>) -> Option<Signs> {
+        let of: Vec<&Effect> =
+            self.effects.iter().filter(|effect| half.is_none_or(|half| effect.half == half)).collect();
+        let off = of.iter().map(|effect| (effect.modelled - effect.measured).abs());
+        (!of.is_empty()).then(|| Signs {
+            notable: of.iter().filter(|effect| effect.is_notable()).count(),
+            wrong: of.iter().filter(|effect| effect.has_wrong_sign()).count(),
+            mean: off.clone().sum::<f64>() / of.len() as f64,
+            worst: off.fold(0.0, f64::max),
+        })
+    }
+
     /// The errors of one half, or of all; `None` where it has no cell.
     pub fn errors(&self, half: Option<Half>) -> Option<Errors> {
         let of = self.pairs.iter().filter(|pair| half.is_none_or(|half| pair.half == half));
@@ -102,6 +160,7 @@ impl Fidelity {
 /// Holds a model's runs against measured ones by a metric. Of a cell's trials the valid ones count; where
 /// there is none, the disturbed ones do, and the pair says so.
 pub fn fidelity(measured: &[RunData], modelled: &[RunData], metric: &str) -> Fidelity {
+    let references = references(measured);
     let (measured, modelled) = (values(measured, metric), values(modelled, metric));
     let mut fidelity = Fidelity::default();
     for (cell, (valid, disturbed)) in &measured {
@@ -121,7 +180,38 @@ pub fn fidelity(measured: &[RunData], modelled: &[RunData], metric: &str) -> Fid
             modelled,
         });
     }
+    let pair = |cell: &CellId| fidelity.pairs.iter().find(|pair| pair.cell == *cell);
+    let effect = |(cell, reference): (&CellId, &CellId)| {
+        let (own, other) = (pair(cell)?, pair(reference)?);
+        let (measured, modelled) = (own.measured / other.measured, own.modelled / other.modelled);
+        let is_ratio = measured.is_finite() && modelled.is_finite();
+        is_ratio.then(|| Effect { cell: cell.clone(), half: own.half, measured, modelled })
+    };
+    fidelity.effects = references.iter().filter_map(effect).collect();
     fidelity
+}
+
+/// By cell: the one that differs from it in the primary factor alone, and has that factor's first level.
+fn references(runs: &[RunData]) -> BTreeMap<CellId, CellId> {
+    let mut references = BTreeMap::new();
+    for run in runs {
+        let [primary] = &run.study.primary[..] else { continue };
+        let factor = run.study.factors.iter().find(|factor| factor.name == *primary);
+        let Some(first) = factor.and_then(|factor| factor.levels.first()) else { continue };
+        let Ok(plan) = Plan::new(run.study.clone(), run.run.seed) else { continue };
+        let without = |cell: &Cell| {
+            let others = cell.levels.iter().filter(|(name, _)| *name != primary);
+            let others: Vec<_> = others.map(|(name, level)| (name.clone(), level.clone())).collect();
+            (cell.workload.name.clone(), others)
+        };
+        let is_first = |cell: &&Cell| cell.levels.get(primary) == Some(&first.name);
+        let firsts: BTreeMap<_, _> =
+            plan.cells.iter().filter(is_first).map(|cell| (without(cell), cell.id.clone())).collect();
+        let others = plan.cells.iter().filter(|cell| !is_first(cell));
+        references
+            .extend(others.filter_map(|cell| Some((cell.id.clone(), firsts.get(&without(cell))?.clone()))));
+    }
+    references
 }
 
 type Values = BTreeMap<CellId, (Vec<f64>, Vec<f64>)>;
@@ -129,7 +219,7 @@ type Values = BTreeMap<CellId, (Vec<f64>, Vec<f64>)>;
 /// By cell: the values of valid trials, and those of disturbed ones.
 fn values(runs: &[RunData], metric: &str) -> Values {
     let mut values = Values::new();
-    let trials = runs.iter().flat_map(|run| &run.trials);
+    let trials = runs.iter().flat_map(|run| &run.trials).filter(|trial| trial.validity != Validity::Traced);
     let mut put = |trial: &Trial, value: f64| {
         let (valid, disturbed) = values.entry(trial.key.cell.clone()).or_default();
         if trial.validity.is_valid() { valid } else { disturbed }.push(value);
@@ -145,6 +235,7 @@ fn values(runs: &[RunData], metric: &str) -> Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{run, study};
 
     fn pair(cell: &str, measured: f64, modelled: f64) -> Pair {
         let cell = CellId::from_stored(cell);
@@ -154,10 +245,33 @@ mod tests {
     #[test]
     fn errors_are_relative_to_what_was_measured() {
         let pairs = vec![pair("a", 100.0, 110.0), pair("b", 200.0, 150.0)];
-        let errors = Fidelity { pairs, missing: vec![] }.errors(None).unwrap();
+        let errors = Fidelity { pairs, ..Fidelity::default() }.errors(None).unwrap();
         assert_eq!(errors.cells, 2);
         assert!((errors.mean - 0.175).abs() < 1e-12 && (errors.worst - 0.25).abs() < 1e-12, "{errors:?}");
         assert_eq!(Fidelity::default().errors(None), None);
+    }
+
+    #[test]
+    fn effects_are_those_of_the_primary_factor_against_its_first_level() {
+        let mut study =
+            study(&[("bs", &["4k", "64k"]), ("governor", &["performance", "powersave", "ondemand"])]);
+        study.primary = vec!["governor".into()];
+        let of = |levels: &BTreeMap<String, String>, powersave: f64, ondemand: f64| {
+            let governor = match levels["governor"].as_str() {
+                "powersave" => powersave,
+                "ondemand" => ondemand,
+                _ => 100.0,
+            };
+            vec![("throughput", if levels["bs"] == "64k" { 2.0 * governor } else { governor })]
+        };
+        let lab = run(study.clone(), 1, |levels, _| of(levels, 50.0, 97.0));
+        let model = run(study, 1, |levels, _| of(levels, 110.0, 99.0));
+        let found = fidelity(&[lab], &[model], "throughput");
+        assert_eq!(found.effects.len(), 4, "{:?}", found.effects);
+        let signs = found.signs(None).unwrap();
+        assert_eq!((signs.notable, signs.wrong), (2, 2));
+        assert!((signs.worst - 0.6).abs() < 1e-9 && (signs.mean - 0.31).abs() < 1e-9, "{signs:?}");
+        assert_eq!(Fidelity::default().signs(None), None);
     }
 
     #[test]

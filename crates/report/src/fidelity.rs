@@ -1,11 +1,15 @@
 //! How well a model agrees with what was measured, as text and JSON.
 
-use analysis::fidelity::{Errors, Fidelity, Half};
+use analysis::fidelity::{Errors, Fidelity, Half, NOTABLE, Signs};
 use domain::inert::{Lines, one_line};
 use serde_json::json;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
+
+/// The halves as they are shown.
+const HALVES: [(&str, Option<Half>); 3] =
+    [("test set", Some(Half::Test)), ("training set", Some(Half::Training)), ("all", None)];
 
 /// A line for each cell, and the errors of each half of them.
 pub fn fidelity_text(found: &Fidelity, metric: &str) -> Lines {
@@ -29,15 +33,31 @@ pub fn fidelity_text(found: &Fidelity, metric: &str) -> Lines {
     }
     text.blank();
     text.line(format_args!("{metric}: model / measured - 1, of medians"));
-    for (name, half) in
-        [("test set", Some(Half::Test)), ("training set", Some(Half::Training)), ("all", None)]
-    {
+    for (name, half) in HALVES {
         if let Some(Errors { cells, mean, worst }) = found.errors(half) {
             text.line(format_args!(
                 "  {name}: {cells} cells, mean error {:.1}%, worst {:.1}%",
                 mean * 100.0,
                 worst * 100.0
             ));
+        }
+    }
+    if let Some(signs) = found.signs(None) {
+        text.blank();
+        text.line(format_args!(
+            "effects: each level of the primary factor over its first, {} in all; {} differ by {:.0}% or more",
+            found.effects.len(),
+            signs.notable,
+            NOTABLE * 100.0
+        ));
+        for (name, half) in HALVES {
+            if let Some(Signs { notable, wrong, mean, worst }) = found.signs(half) {
+                text.line(format_args!(
+                    "  {name}: {wrong} of {notable} with the wrong sign; off by {:.1} points in the mean, {:.1} at worst",
+                    mean * 100.0,
+                    worst * 100.0
+                ));
+            }
         }
     }
     if !found.missing.is_empty() {
@@ -61,10 +81,27 @@ pub fn fidelity_json(found: &Fidelity, metric: &str) -> String {
         .collect();
     let errors =
         |half| found.errors(half).map(|e| json!({ "cells": e.cells, "mean": e.mean, "worst": e.worst }));
+    let signs = |half| {
+        found
+            .signs(half)
+            .map(|s| json!({ "notable": s.notable, "wrong_sign": s.wrong, "mean": s.mean, "worst": s.worst }))
+    };
+    let effects: Vec<_> = found
+        .effects
+        .iter()
+        .map(|effect| {
+            json!({
+                "cell": effect.cell.as_str(), "half": effect.half.name(), "measured": effect.measured,
+                "model": effect.modelled, "wrong_sign": effect.has_wrong_sign(),
+            })
+        })
+        .collect();
     let missing: Vec<&str> = found.missing.iter().map(|cell| cell.as_str()).collect();
     let value = json!({
         "schema": SCHEMA, "metric": metric, "pairs": pairs, "missing": missing,
         "test": errors(Some(Half::Test)), "training": errors(Some(Half::Training)), "all": errors(None),
+        "effects": effects,
+        "signs": { "test": signs(Some(Half::Test)), "training": signs(Some(Half::Training)), "all": signs(None) },
     });
     format!("{value:#}\n")
 }

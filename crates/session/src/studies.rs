@@ -39,6 +39,7 @@ macro_rules! shipped {
 pub const SHIPPED: &[ShippedStudy] = shipped![
     "check",
     "dmcrypt-ondemand",
+    "governor-grid",
     "iometer",
     "lab-drivers",
     "mariadb-threads",
