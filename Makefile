@@ -21,7 +21,7 @@ help:
 	@echo 'make uninstall  what that installed'
 	@echo 'make release  target/release-files: a static program as tarball, .deb and .rpm, bill of materials, checksums'
 	@echo 'make release-check  tries those in roots of Debian and Ubuntu, and in a machine that boots (needs root)'
-	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
+	@echo 'make book    docs/studies and docs/gallery anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
 	@echo 'make test    install what the tests need, then run everything that is checked; a part of what takes long'
 	@echo 'make test-all  the same, and the whole of what takes long'
 	@echo 'make promises  docs/PROMISES.md from tests that run whole, in an hour and a half; HOURS=3: in three'
@@ -63,6 +63,7 @@ demo:
 
 book: build
 	target/release/flyball $(if $(NOTEBOOK),--notebook '$(NOTEBOOK)') report --published $(BOOK:%=studies/%.toml) --pages docs/studies $(if $(NOTEBOOK),--update)
+	target/release/flyball $(if $(NOTEBOOK),--notebook '$(NOTEBOOK)') report --published $(sort $(wildcard studies/gallery/*.toml)) --pages docs/gallery $(if $(NOTEBOOK),--update)
 
 test:
 	@scripts/setup test

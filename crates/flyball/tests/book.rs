@@ -31,6 +31,12 @@ fn the_committed_book_is_what_the_command_writes() {
         [&["report", "--published"][..], &PAGES, &["--pages", "docs/studies", "--check"]].concat();
     let output = place.flyball(&arguments).current_dir(ROOT).output().unwrap();
     assert!(output.status.success(), "{}", support::stderr(&output));
+    let gallery = gallery();
+    let studies: Vec<&str> = gallery.iter().map(String::as_str).collect();
+    let arguments =
+        [&["report", "--published"][..], &studies, &["--pages", "docs/gallery", "--check"]].concat();
+    let output = place.flyball(&arguments).current_dir(ROOT).output().unwrap();
+    assert!(output.status.success(), "{}", support::stderr(&output));
     let makefile = std::fs::read_to_string(format!("{ROOT}/Makefile")).unwrap();
     let names: Vec<&str> =
         PAGES.iter().map(|page| &page["studies/".len()..page.len() - ".toml".len()]).collect();
@@ -39,6 +45,17 @@ fn the_committed_book_is_what_the_command_writes() {
     let size: u64 = kept.map(|file| file.unwrap().metadata().unwrap().len()).sum();
     eprintln!("the kept runs have {size} bytes");
     assert!(size < MAX_KEPT, "{size}");
+}
+
+/// The studies of the gallery, from the root, in the order of their names.
+fn gallery() -> Vec<String> {
+    let files = std::fs::read_dir(format!("{ROOT}/studies/gallery")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut studies: Vec<String> =
+        names.filter(|name| name.ends_with(".toml")).map(|name| format!("studies/gallery/{name}")).collect();
+    studies.sort();
+    assert!(studies.len() >= 20, "{studies:?}");
+    studies
 }
 
 /// The study of dm-crypt on a model, as a page of its own.

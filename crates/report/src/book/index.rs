@@ -1,6 +1,6 @@
 //! The book's first page: which reports there are, and how each stands.
 
-use super::{PageReport, agreement_words};
+use super::{PageReport, agreement_words, is_never_run};
 use crate::document::Rich;
 use crate::markdown;
 use domain::trial::Provenance;
@@ -27,6 +27,9 @@ pub fn index_markdown(entries: &[IndexEntry]) -> String {
     let head = ["report", "question", "lab", "simulation"].map(str::to_owned);
     let row = |entry: &IndexEntry| {
         let stands = |provenance| {
+            if is_never_run(&entry.report, provenance) {
+                return "not run".to_owned();
+            }
             let words = agreement_words(entry.report.found.agreement(provenance));
             markdown::plain_part(words.trim_end_matches('.'))
         };
