@@ -123,6 +123,11 @@ impl<'a> CaseCell<'a> {
         self.summary.map_or(&[], |summary| summary.points.as_slice())
     }
 
+    /// Whether it is a recording: its rates are those of the disks, and of no tool.
+    pub(super) const fn is_recorded(&self) -> bool {
+        self.is_recorded
+    }
+
     /// How a sentence calls it: by its levels, or what was recorded by no name that tells anything.
     pub(super) fn named(&self) -> &str {
         if self.is_recorded { "the load" } else { self.cell.id.as_str() }

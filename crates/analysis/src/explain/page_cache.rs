@@ -67,9 +67,10 @@ into memory is read from there from the second time on, or from the first where 
 }
 
 /// The bytes that the tool says it read. `None` for a tool that does not say what of its throughput was
-/// reads, and for bursts: rates are then over the bursts alone, and how much was read is not in the trial.
+/// reads, for a recording, whose rates are those of all disks, and for bursts: rates are then over the
+/// bursts alone, and how much was read is not in the trial.
 pub(super) fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
-    if cell.cell.workload.options.contains_key("duty_cycle") {
+    if cell.is_recorded() || cell.cell.workload.options.contains_key("duty_cycle") {
         return None;
     }
     let metric = |name: &str| measurement.outcome.metrics.get(name).map(|m| m.value);
@@ -131,6 +132,13 @@ mod tests {
     fn rates_of_bursts_say_nothing_of_how_much_was_read() {
         let data = reading_with("rw=read bs=128k duty_cycle=20%", 5_000_000);
         assert!(findings(RULE, &data, None, Some("vda")).is_empty());
+    }
+
+    #[test]
+    fn what_all_disks_read_in_a_recording_is_no_tools() {
+        let mut data = reading(5_000_000);
+        data.study.workloads[0].tool = domain::study::Tool::Recorded;
+        assert!(findings(RULE, &data, None, Some("loop8")).is_empty());
     }
 
     #[test]
