@@ -115,18 +115,20 @@ fn run_watched(
 
 #[test]
 fn a_job_thinks_from_the_end_of_what_is_in_flight() {
-    let between = |depth, every| {
-        let think = Some((SECOND / 20, every));
+    let pause = SECOND / 20;
+    let given = |depth| {
+        let think = Some((pause, depth));
         let job = JobSpec { depth, think, until: Some(10 * SECOND), sleeps_on_disk: depth == 1, ..job() };
-        let (_, given) = run("plain-7200", 1, Scheduler::None, &[(job, Op::Read)], 3);
-        let each = (given.ended - given.begun) / (given.reads / u64::from(every));
-        (each - SECOND / 20, given.latencies.mean().unwrap() as u64)
+        run("plain-7200", 1, Scheduler::None, &[(job, Op::Read)], 3).1
     };
-    // One at a time: its own time and the pause; four at a time: until the last of them is done.
-    let (waited, latency) = between(1, 1);
-    assert!(waited.abs_diff(latency) < latency / 20, "{waited} and {latency}");
-    let (waited, latency) = between(4, 4);
-    assert!(waited > latency, "{waited} and {latency}");
+    // One at a time: each takes its own time and the pause.
+    let one = given(1);
+    let (each, latency) = ((one.ended - one.begun) / one.reads, one.latencies.mean().unwrap() as u64);
+    assert!((each - pause).abs_diff(latency) < latency / 20, "{each} and {latency}");
+    // Four at a time: between two pauses four are done, and the three or four that were in flight then.
+    let four = given(4);
+    let pauses = (four.ended - four.begun) / pause;
+    assert!(four.reads < 8 * pauses && four.reads > one.reads, "{} in {pauses} pauses", four.reads);
 }
 
 #[test]
