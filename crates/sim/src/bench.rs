@@ -151,6 +151,9 @@ enum Account {
 /// How long fio's main thread sleeps between two looks at its jobs (fio's `backend.c`, `run_threads`).
 const FIO_LOOKS_NS: f64 = 10e6;
 
+/// How long its helper thread sleeps (fio's `helper_thread.c`; a guest had 8 to 11 wake-ups of it a second).
+const FIO_HELPS_NS: f64 = 100e6;
+
 /// Puts a load on a machine.
 fn put_in(world: &mut World, load: Load, target: LoadTarget, order: &SimRequest<'_>) -> Account {
     let me = world.next_part();
@@ -162,11 +165,14 @@ fn put_in(world: &mut World, load: Load, target: LoadTarget, order: &SimRequest<
                 let thread = world.core.cpus.thread(&spec.name, domain::trace::Role::Workload, 0);
                 jobs.add(&mut world.core, thread, spec, source);
             }
-            let look = order.machine.costs.once("fio_look");
-            if reports == Reports::Fio && !look.is_nothing() {
-                let thread = world.core.cpus.thread("fio", domain::trace::Role::Workload, 0);
-                let every = (FIO_LOOKS_NS / order.machine.dilation) as u64;
-                jobs.watched_by(&mut world.core, Watcher { thread, every, cost: look });
+            let watch = [("fio", "fio_look", FIO_LOOKS_NS), ("fio/helper", "fio_helper", FIO_HELPS_NS)];
+            for (name, cost, every) in watch.into_iter().filter(|_| reports == Reports::Fio) {
+                let cost = order.machine.costs.once(cost);
+                if !cost.is_nothing() {
+                    let thread = world.core.cpus.thread(name, domain::trace::Role::Workload, 0);
+                    let every = (every / order.machine.dilation) as u64;
+                    jobs.watched_by(&mut world.core, Watcher { thread, every, cost });
+                }
             }
             world.add(Box::new(jobs));
             Account::Jobs(given, reports)

@@ -31,6 +31,7 @@ fn job() -> JobSpec {
         think: None,
         submit: Cost::NONE,
         complete: Cost::NONE,
+        pause: Cost::NONE,
         byte_cycles_1024: 0,
     }
 }
@@ -129,6 +130,36 @@ fn a_job_thinks_from_the_end_of_what_is_in_flight() {
     let four = given(4);
     let pauses = (four.ended - four.begun) / pause;
     assert!(four.reads < 8 * pauses && four.reads > one.reads, "{} in {pauses} pauses", four.reads);
+}
+
+#[test]
+fn a_pause_costs_what_it_costs_and_takes_as_long() {
+    let pause = SECOND / 20;
+    let given = |cost| {
+        let job = JobSpec { think: Some((pause, 1)), pause: Cost::cycles(cost), ..job() };
+        run("plain-7200", 1, Scheduler::None, &[(job, Op::Read)], 3)
+    };
+    let ((_, without), (world, with)) = (given(0), given(2_000_000));
+    let (.., used) = world.core.cpus.thread_times().find(|(name, ..)| *name == "job").unwrap();
+    // At 1 GHz 2 ms each, after each read but the first.
+    assert_eq!(used, (with.reads - 1) * 2_000_000);
+    assert!(with.reads < without.reads, "{} and {}", with.reads, without.reads);
+}
+
+/// fio 3.33 counts completions anew when its ramp ends, and keeps the count after which it paused last: of
+/// `--ioengine=null --thinktime=40000 --runtime=1s` it reports 25 reads, and with `--ramp_time=400ms` 35.
+#[test]
+fn after_a_ramp_as_many_requests_as_it_had_come_without_a_pause() {
+    let reads = |ramp: u64| {
+        let job = JobSpec {
+            think: Some((SECOND / 25, 1)),
+            counted_from: ramp,
+            until: Some(ramp + SECOND),
+            ..job()
+        };
+        run("nvme", 1, Scheduler::None, &[(job, Op::Read)], 3).1.reads
+    };
+    assert_eq!((reads(0), reads(2 * SECOND / 5)), (25, 35));
 }
 
 #[test]

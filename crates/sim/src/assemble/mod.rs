@@ -150,7 +150,12 @@ fn cpus_spec(
         policies,
         tick: Nanos::new((1e9 / (machine.hz as f64 * machine.dilation)) as u64),
         switch: machine.costs.once("switch"),
-        upkeep: Upkeep { tick: machine.costs.once("tick"), sample: machine.costs.once("governor_sample") },
+        upkeep: Upkeep {
+            tick: machine.costs.once("tick"),
+            sample: machine.costs.once("governor_sample"),
+            rcu: machine.costs.once("rcu"),
+            idle_exit: machine.costs.once("idle_exit"),
+        },
         power: power(machine),
         kernel: machine.kernel,
         base_khz: machine.cpu.base.khz(),

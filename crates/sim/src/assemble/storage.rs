@@ -380,6 +380,7 @@ impl Builder<'_> {
         crypt.kib = costs.of_bytes("crypt_byte", 1024);
         crypt.sector = costs.once("crypt_sector");
         crypt.item = costs.once("crypt_bio");
+        crypt.submit = costs.once("crypt_write");
         let spec = CryptSpec {
             name: name.clone(),
             options: options.clone(),

@@ -3,11 +3,12 @@
 //! Work is a [`Cost`]: cycles, which take as long as the frequency makes them, and a stall, which takes as
 //! long as memory makes it. A thread executes its pieces of work one after the other; it sleeps when it has
 //! none. Threads share a CPU by virtual run time, as CFS does (`kernel/sched/fair.c`): the one that ran least
-//! is next, a slice ends at a tick, one that wakes up goes before one that has run for long. An interrupt
-//! goes before everything.
+//! is next, a slice ends at a tick, one that wakes up goes before one that has run for long, and from 6.6 on
+//! before one that has had its slice. An interrupt goes before everything.
 //!
 //! Left out: nice values, groups, bandwidth, SMT siblings that slow each other down, migration costs, NUMA,
-//! the load balancer (an idle CPU takes a thread that waits elsewhere), EEVDF's lag (6.6 and later).
+//! the load balancer (an idle CPU takes a thread that waits elsewhere), EEVDF's deadlines and lag (6.6 and
+//! later): there too the one that ran least is next.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -15,7 +16,7 @@
 //! | `scheduler` | who runs on which CPU |
 //! | `frequency`, `policy`, `turbo` | when governors are asked; one policy; how far turbo goes |
 //! | `idle` | idle states |
-//! | `upkeep` | ticks and the governors' kworkers |
+//! | `upkeep` | ticks, the governors' kworkers, RCU's thread |
 //! | `accounting`, `power`, `tracking` | time, energy, and the scheduler's own averages (PELT) |
 
 mod accounting;
@@ -44,9 +45,11 @@ use event_queue::Time;
 use governors::KernelVersion;
 use idle::Idleness;
 use policy::{Policy, Seen1};
+use scheduler::Turns;
 use thread::Thread;
 use tracking::Tracking;
 use turbo::Budget;
+use upkeep::Rcu;
 
 /// One CPU: what it runs, who waits for it, and what it has done.
 #[derive(Clone, Debug)]
@@ -87,8 +90,10 @@ pub struct Cpus {
     policies: Vec<Policy>,
     threads: Vec<Thread>,
     tick_ns: u64,
+    turns: Turns,
     switch: Cost,
     upkeep: Upkeep,
+    rcu: Option<Rcu>,
     power: PowerModel,
     kernel: KernelVersion,
     /// Whether a governor asks for utilisation.
@@ -135,8 +140,10 @@ impl Cpus {
             policies: Vec::new(),
             threads: Vec::new(),
             tick_ns: tick.get(),
+            turns: Turns::of(kernel, count),
             switch,
             upkeep,
+            rcu: None,
             power,
             kernel,
             tracks: policy::asks_for_utilisation(&policies),

@@ -1,19 +1,54 @@
 //! Who runs: threads share a CPU by virtual run time, and an interrupt goes before everything.
 //!
-//! Follows `kernel/sched/fair.c` (6.1), much simplified: what is left out stands in the head of [`super`].
+//! Follows `kernel/sched/fair.c` (6.1 and 6.12), much simplified: what is left out stands in the head of
+//! [`super`].
 
 use super::thread::{State, Work};
 use super::{Cost, Cpus, ThreadId};
 use crate::engine::{Event, PartId};
 use event_queue::{Queue, Time};
+use governors::KernelVersion;
 
-/// How long a thread may run before another one of the same CPU has its turn, and by how much less one that
-/// wakes up must have run to go before it at once (`sysctl_sched_min_granularity`,
-/// `sysctl_sched_wakeup_granularity` of 6.1 on 8 CPUs; the kernel scales both with the number of CPUs).
-const SLICE_NS: u64 = 3_000_000;
-const WAKE_UP_NS: u64 = 4_000_000;
-/// What a thread that slept is let have run less than the others (half of `sysctl_sched_latency`).
-const SLEEPER_NS: u64 = 12_000_000;
+/// From here on a thread keeps its CPU until its slice is over (EEVDF with `RUN_TO_PARITY`).
+const EEVDF: KernelVersion = KernelVersion::new(6, 6, 0);
+
+/// How long threads of one CPU run in turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turns {
+    /// How long a thread may run before another one of its CPU has its turn, at a tick
+    /// (`sysctl_sched_min_granularity`; `sysctl_sched_base_slice`).
+    slice_ns: u64,
+    /// How one that wakes up goes before the one that runs.
+    wake_up: WakeUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum WakeUp {
+    /// It has run less by `least_ns` (`sysctl_sched_wakeup_granularity`); one that slept is taken to have run
+    /// less than the others by at most `sleeper_ns` (half of `sysctl_sched_latency`).
+    Granularity { least_ns: u64, sleeper_ns: u64 },
+    /// The one that runs has had its slice.
+    Slice,
+}
+
+impl Turns {
+    /// Those of a kernel on so many CPUs (`get_update_sysctl_factor`).
+    pub(super) fn of(kernel: KernelVersion, cpus: usize) -> Self {
+        let factor = 1 + u64::from(cpus.clamp(1, 8).ilog2());
+        if kernel >= EEVDF {
+            return Self { slice_ns: 700_000 * factor, wake_up: WakeUp::Slice };
+        }
+        let wake_up = WakeUp::Granularity { least_ns: 1_000_000 * factor, sleeper_ns: 3_000_000 * factor };
+        Self { slice_ns: 750_000 * factor, wake_up }
+    }
+
+    fn sleeper_ns(self) -> u64 {
+        match self.wake_up {
+            WakeUp::Granularity { sleeper_ns, .. } => sleeper_ns,
+            WakeUp::Slice => 0,
+        }
+    }
+}
 
 impl Cpus {
     /// A thread waits inside a call of the kernel: after the piece of work that it executes it sleeps,
@@ -87,7 +122,7 @@ impl Cpus {
         }
         self.move_to(thread, cpu);
         let entry = &mut self.threads[thread.0 as usize];
-        entry.vruntime = entry.vruntime.max(least.saturating_sub(SLEEPER_NS));
+        entry.vruntime = entry.vruntime.max(least.saturating_sub(self.turns.sleeper_ns()));
         entry.state = State::Ready;
         let (vruntime, interrupt) = (entry.vruntime, entry.interrupt);
         if self.tracks && !interrupt {
@@ -107,7 +142,13 @@ impl Cpus {
             return;
         }
         let other = &self.threads[running.0 as usize];
-        if !other.interrupt && (interrupt || vruntime + WAKE_UP_NS < other.vruntime) {
+        let goes_before = match self.turns.wake_up {
+            WakeUp::Granularity { least_ns, .. } => vruntime + least_ns < other.vruntime,
+            WakeUp::Slice => {
+                vruntime < other.vruntime && now - self.cpus[cpu].dispatched >= self.turns.slice_ns
+            }
+        };
+        if !other.interrupt && (interrupt || goes_before) {
             self.put_back(now, cpu);
             self.dispatch(now, queue, cpu);
         }
@@ -182,6 +223,9 @@ impl Cpus {
         };
         if let Some(first) = entry.work.front_mut() {
             first.cost.stall_ns += wake_up;
+            if was_idle {
+                first.cost = first.cost.and(self.upkeep.idle_exit);
+            }
         }
         if !entry.interrupt {
             if let Some(first) = entry.work.front_mut() {
@@ -192,6 +236,7 @@ impl Cpus {
             }
         }
         self.begin(now, queue, cpu);
+        self.begin_grace_periods(now, queue);
         if !self.cpus[cpu].ticking {
             self.cpus[cpu].ticking = true;
             let next = (now / self.tick_ns + 1) * self.tick_ns;
@@ -277,6 +322,7 @@ impl Cpus {
         self.account(now, cpu);
         self.run_thread(cpu, None);
         self.sleep(thread, cpu);
+        self.wait_for_grace(now, queue, thread);
         if !self.threads[thread.0 as usize].interrupt {
             self.hook(now, queue, cpu, false);
         }
@@ -330,10 +376,68 @@ impl Cpus {
         queue.plan(now + self.tick_ns, Event::Tick(cpu as u32));
         self.execute_tick(now, queue, cpu);
         self.hook(now, queue, cpu, false);
-        let over = now - self.cpus[cpu].dispatched >= SLICE_NS;
+        let over = now - self.cpus[cpu].dispatched >= self.turns.slice_ns;
         if over && !self.cpus[cpu].ready.is_empty() && self.cpus[cpu].ends.is_some() {
             self.put_back(now, cpu);
             self.dispatch(now, queue, cpu);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::{CpusSpec, PolicySpec, PowerModel, Upkeep};
+    use crate::engine::{Core, Part, Stopped, World};
+    use disks::DiskSet;
+    use domain::rng::Seed;
+    use domain::time::Nanos;
+    use domain::trace::Role;
+
+    const MILLI: Time = 1_000_000;
+
+    /// A thread has 30 ms of work on a CPU of 1 GHz; another one wakes up with 1 ms of it.
+    struct Two(PartId);
+
+    impl Part for Two {
+        fn timer(&mut self, core: &mut Core, token: u64) {
+            let (name, milliseconds) = if token == 0 { ("long", 30) } else { ("short", 1) };
+            let thread = core.cpus.thread(name, Role::Workload, 0);
+            core.run(thread, Cost::cycles(milliseconds * MILLI), self.0, token);
+        }
+
+        fn worked(&mut self, core: &mut Core, token: u64) {
+            if token == 1 {
+                core.stop();
+            }
+        }
+    }
+
+    /// When a thread is done that wakes up 10.5 ms after the other one has begun.
+    fn ends(kernel: KernelVersion) -> Time {
+        let cpus = Cpus::new(CpusSpec {
+            policies: vec![PolicySpec::fixed(vec![0], 1_000_000)],
+            tick: Nanos::from_millis(4),
+            switch: Cost::NONE,
+            upkeep: Upkeep::default(),
+            power: PowerModel::default(),
+            kernel,
+            base_khz: 1_000_000,
+            idle: None,
+        });
+        let mut world = World::new(Core::new(cpus, DiskSet::new(Seed(1)), Seed(1)));
+        let me = world.next_part();
+        world.add(Box::new(Two(me)));
+        world.core.at(0, me, 0);
+        world.core.at(21 * MILLI / 2, me, 1);
+        assert_eq!(world.run(100 * MILLI, None, &mut ()), Stopped::Done);
+        world.core.now
+    }
+
+    #[test]
+    fn who_wakes_up_goes_first_and_from_6_6_at_the_next_tick() {
+        assert_eq!(ends(KernelVersion::new(6, 1, 0)), 23 * MILLI / 2);
+        // A tick at 12 ms finds the slice of the other one over.
+        assert_eq!(ends(KernelVersion::new(6, 12, 0)), 13 * MILLI);
     }
 }

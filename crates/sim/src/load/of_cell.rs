@@ -212,6 +212,7 @@ fn job(order: &SimRequest<'_>, name: &str) -> JobSpec {
         think: None,
         submit: costs.once("submit"),
         complete: costs.once("complete"),
+        pause: costs.once("fio_pause"),
         byte_cycles_1024: costs.byte_1024("touch_byte"),
     }
 }

@@ -23,9 +23,13 @@ const fn cost(name: &'static str, default: f64, about: &'static str) -> CostName
 /// fitted.
 pub const COSTS: &[CostName] = &[
     cost("switch", 2_000.0, "a CPU begins to run a thread: switch, caches"),
+    cost("idle_exit", 0.0, "a CPU leaves the idle loop, and enters it again"),
     cost("tick", 0.0, "the scheduler's tick of a CPU that is not idle"),
     cost("governor_sample", 0.0, "a sample of a governor that decides in a kworker"),
-    cost("fio_look", 0.0, "fio's main thread, which looks at its jobs each 10 ms"),
+    cost("rcu", 0.0, "a wake-up of RCU's thread, each tick or two while something runs"),
+    cost("fio_look", 0.0, "a look of fio's main thread at its jobs, each 10 ms"),
+    cost("fio_helper", 0.0, "a wake-up of fio's helper thread, each 100 ms"),
+    cost("fio_pause", 0.0, "a pause of a job (`thinktime`): the sleep, and the timer that ends it"),
     cost("interrupt", 3_000.0, "the interrupt at the end of a disk's request"),
     cost("submit", 6_000.0, "a program's request on its way down: system call, block layer, driver"),
     cost("complete", 3_000.0, "the way back up to the program that waited"),
@@ -44,6 +48,7 @@ pub const COSTS: &[CostName] = &[
     cost("crypt_byte", 1.3, "each byte encrypted or decrypted (AES-XTS with the CPU's instructions)"),
     cost("crypt_sector", 250.0, "each sector encrypted or decrypted: its vector"),
     cost("crypt_bio", 4_000.0, "a bio through dm-crypt's queues"),
+    cost("crypt_write", 1_200.0, "a write sorted in and submitted by dm-crypt's thread for that"),
     cost("journal_block", 3_000.0, "a block that the journal writes"),
     cost("allocate", 5_000.0, "a block or extent that a filesystem allocates"),
     cost(

@@ -42,6 +42,8 @@ pub struct JobSpec {
     pub submit: Cost,
     /// What a completion costs the job's thread.
     pub complete: Cost,
+    /// What a pause costs it, when it is over.
+    pub pause: Cost,
     /// What each byte costs besides, where the program touches it: cycles in units of 1/1024.
     pub byte_cycles_1024: u64,
 }
@@ -78,10 +80,15 @@ struct Job {
     seen: Vec<(Time, Op, u64)>,
     waits: Waits,
     next: Option<IoRequest>,
-    /// Completed since the last pause.
-    since_pause: u32,
+    /// Requests completed, from the beginning and again from when it counts.
+    completed: u64,
+    /// How many of them the last pause came after. It is not begun again where the job counts, so that there
+    /// are no pauses then until as many are completed as before (`last_thinktime_blocks`; fio 3.33).
+    paused_after: u64,
     /// It pauses as soon as nothing is in flight.
     is_to_pause: bool,
+    /// It pauses, or has not paid for its pause yet.
+    paused: bool,
     /// The earliest time of the next request under a rate.
     due: Time,
     /// The source has been told that it counts.
@@ -103,7 +110,7 @@ pub struct Jobs {
     target: PartId,
     jobs: Vec<Job>,
     running: usize,
-    watcher: Option<Watcher>,
+    watchers: Vec<Watcher>,
     given: std::rc::Rc<std::cell::RefCell<Given>>,
 }
 
@@ -127,20 +134,18 @@ pub struct Watcher {
 impl Jobs {
     /// Jobs as the part `me` that ask `target`; what they were given can be read while they run.
     pub fn new(me: PartId, target: PartId) -> Self {
-        Self { me, target, jobs: Vec::new(), running: 0, watcher: None, given: std::rc::Rc::default() }
+        Self { me, target, jobs: Vec::new(), running: 0, watchers: Vec::new(), given: std::rc::Rc::default() }
     }
 
-    /// Has a thread look at the jobs while they run, as fio's main thread does.
+    /// Has a thread look at the jobs while they run, as fio's main thread does and its helper.
     pub fn watched_by(&mut self, core: &mut Core, watcher: Watcher) {
-        self.watcher = Some(watcher);
-        core.at(core.now + watcher.every, self.me, WATCHED);
+        self.watchers.push(watcher);
+        self.watch_again(core, self.watchers.len() - 1);
     }
 
-    /// The watcher has looked, and sleeps.
-    fn watched(&self, core: &mut Core) {
-        if let Some(watcher) = self.watcher {
-            core.at(core.now + watcher.every, self.me, WATCHED);
-        }
+    /// A watcher has looked, and sleeps.
+    fn watch_again(&self, core: &mut Core, index: usize) {
+        core.at(core.now + self.watchers[index].every, self.me, index as u64 * KINDS + WATCHED);
     }
 
     /// Where what was given is counted.
@@ -162,8 +167,10 @@ impl Jobs {
             seen: Vec::new(),
             waits: Waits::ForTime,
             next: None,
-            since_pause: 0,
+            completed: 0,
+            paused_after: 0,
             is_to_pause: false,
+            paused: false,
             due,
             counts: false,
             over: false,
@@ -182,6 +189,7 @@ impl Jobs {
         }
         if !job.counts && core.now >= job.spec.counted_from {
             job.counts = true;
+            job.completed = 0;
             job.source.counts();
         }
         if job.next.is_none() && !job.over {
@@ -222,7 +230,8 @@ impl Jobs {
             return;
         }
         job.waits = Waits::No;
-        core.run(job.thread, job.submit_cost(), me, token(SUBMITTED));
+        let pause = if std::mem::take(&mut job.paused) { job.spec.pause } else { Cost::NONE };
+        core.run(job.thread, pause.and(job.submit_cost()), me, token(SUBMITTED));
     }
 
     fn ask(&mut self, core: &mut Core, index: usize) {
@@ -294,16 +303,17 @@ impl Job {
     /// What it sees now counts towards its next pause.
     fn count_to_pause(&mut self) {
         if let Some((_, every)) = self.spec.think {
-            self.since_pause += self.seen.len() as u32;
-            self.is_to_pause |= self.since_pause >= every.max(1);
+            self.completed += self.seen.len() as u64;
+            self.is_to_pause |= self.completed >= self.paused_after + u64::from(every.max(1));
         }
     }
 
     /// Pauses from now on.
     fn pause(&mut self, now: Time) {
-        (self.since_pause, self.is_to_pause) = (0, false);
+        (self.paused_after, self.is_to_pause) = (self.completed, false);
         if let Some((pause, _)) = self.spec.think {
             self.due = self.due.max(now + pause);
+            self.paused = true;
         }
     }
 }
@@ -341,19 +351,18 @@ impl Part for Jobs {
         match token % KINDS {
             SUBMITTED => self.ask(core, index),
             REAPED => self.reap(core, index),
-            WATCHED => self.watched(core),
+            WATCHED => self.watch_again(core, index),
             other => unreachable!("a job has no work {other}"),
         }
     }
 
     fn timer(&mut self, core: &mut Core, token: u64) {
-        if token == WATCHED {
-            if let Some(watcher) = self.watcher {
-                core.run(watcher.thread, watcher.cost, self.me, WATCHED);
-            }
+        let index = (token / KINDS) as usize;
+        if token % KINDS == WATCHED {
+            let watcher = self.watchers[index];
+            core.run(watcher.thread, watcher.cost, self.me, token);
             return;
         }
-        let index = (token / KINDS) as usize;
         if self.jobs[index].waits == Waits::ForTime {
             self.step(core, index);
         }
