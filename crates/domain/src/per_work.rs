@@ -105,11 +105,12 @@ pub fn is_of_energy(name: &str) -> bool {
     of_power || [ENERGY, ENERGY_CORE, ENERGY_DRAM, POWER, POWER_CORE, POWER_DRAM].contains(&name)
 }
 
-/// Whether a model has it too: watts of its CPUs, how often these left an idle state, and what a unit of work
-/// took of both. The joules of a whole trial are [`crate::lab::ENERGY_MODELLED`] there.
+/// Whether a model has it too: watts and frequency of its CPUs, how often these left an idle state, and what
+/// a unit of work took of watts and wake-ups. The joules of a whole trial are
+/// [`crate::lab::ENERGY_MODELLED`] there.
 pub fn is_modelled(name: &str) -> bool {
     let of_those = RATIOS.iter().any(|(ratio, rate, _)| *ratio == name && [POWER, WAKEUPS].contains(rate));
-    of_those || [POWER, WAKEUPS].contains(&name)
+    of_those || [POWER, WAKEUPS, BUSY_FREQUENCY].contains(&name)
 }
 
 impl Work {
@@ -168,7 +169,7 @@ mod tests {
     fn what_needs_counters_of_energy_and_what_a_model_has_are_known_by_name() {
         let names =
             |is: fn(&str) -> bool| METRICS.map(|(name, ..)| name).into_iter().filter(|n| is(n)).count();
-        assert_eq!((names(is_of_energy), names(is_modelled)), (9, 7));
+        assert_eq!((names(is_of_energy), names(is_modelled)), (9, 8));
         assert!(is_of_energy("energy_per_io") && !is_of_energy("switches_per_io"));
         assert!(is_modelled("energy_per_io") && !is_modelled(ENERGY) && !is_modelled("switches_per_io"));
     }

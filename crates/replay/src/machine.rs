@@ -6,7 +6,7 @@ use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
 use sim::block::Interrupts;
-use sim::cpu::IdleState;
+use sim::cpu::{Begins, IdleState, IdleTime};
 use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -117,6 +117,8 @@ impl Machine {
                     .unwrap_or(inventory.is_virtual() != Some(true)),
                 work_per_cycle: 1.0,
                 interrupts: Interrupts::Submitter,
+                begins: Begins::New,
+                idle_time: IdleTime::Exact,
                 idle: idle_states(inventory),
             },
             disks: Vec::new(),

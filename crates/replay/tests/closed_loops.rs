@@ -8,6 +8,7 @@ use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
 use replay::{Demand, Load, Machine, Replay};
 use sim::block::Interrupts;
+use sim::cpu::{Begins, IdleTime};
 use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState};
 use std::collections::BTreeMap;
 
@@ -42,6 +43,8 @@ fn machine(cpus: usize, in_force: &[(&str, &str)]) -> Machine {
                 frequency_invariant: true,
                 work_per_cycle: 1.0,
                 interrupts: Interrupts::Submitter,
+                begins: Begins::New,
+                idle_time: IdleTime::Exact,
                 idle: Vec::new(),
             },
             disks: Vec::new(),

@@ -1,6 +1,7 @@
 //! Runs a cell on a simulated machine: the same trial as a measured one.
 
 use crate::assemble::{Assembled, LoadTarget, Models, SimRequest, assemble};
+use crate::cpu::CpuTimes;
 use crate::engine::{Core, Stopped, World};
 use crate::load::bonnie::{BonnieLoad, Done};
 use crate::load::jobs::{Given, Jobs, Watcher};
@@ -14,7 +15,7 @@ use domain::bench::{Bench, BenchError, Sink};
 use domain::inventory::Inventory;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome, cpu_busy};
-use domain::per_work::{self, POWER, WAKEUPS};
+use domain::per_work::{self, BUSY_FREQUENCY, POWER, WAKEUPS};
 use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::SettingRecord;
@@ -115,7 +116,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
 }
 
 /// Watts and wake-ups, and what a unit of work took of them. Context switches are not counted.
-fn add_rates(core: &Core, joules: f64, metrics: &mut BTreeMap<String, Metric>) {
+fn add_rates(core: &mut Core, joules: f64, metrics: &mut BTreeMap<String, Metric>) {
     let (seconds, cpus) = (Nanos::new(core.now).secs(), 0..core.cpus.count());
     let entries = cpus.flat_map(|cpu| core.cpus.idle_states(core.now, cpu)).map(|(.., entries)| entries);
     let entries: Vec<u64> = entries.collect();
@@ -125,7 +126,20 @@ fn add_rates(core: &Core, joules: f64, metrics: &mut BTreeMap<String, Metric>) {
         Some((name.to_owned(), per_work::metric(name, value / seconds).filter(|_| seconds > 0.0)?))
     };
     metrics.extend(power.into_iter().chain(wakeups).filter_map(rate));
+    let hertz = busy_frequency(core).and_then(|hertz| per_work::metric(BUSY_FREQUENCY, hertz));
+    metrics.extend(hertz.map(|hertz| (BUSY_FREQUENCY.to_owned(), hertz)));
     per_work::add(metrics);
+}
+
+/// The mean frequency of CPUs while they executed, in Hz: their cycles over that time. `None` where they have
+/// one frequency, or executed nothing.
+fn busy_frequency(core: &mut Core) -> Option<f64> {
+    let now = core.now;
+    let has_one = (0..core.cpus.policies()).all(|policy| core.cpus.residency(now, policy).len() < 2);
+    let times: Vec<CpuTimes> = (0..core.cpus.count()).map(|cpu| core.cpus.times(now, cpu)).collect();
+    let busy = Nanos::new(times.iter().map(|times| times.busy_ns).sum()).secs();
+    let cycles = times.iter().map(|times| times.cycles).sum::<u64>() as f64;
+    (busy > 0.0 && !has_one).then(|| cycles / busy)
 }
 
 /// Where a trial is one of an array that is synchronised, all of it has to be.

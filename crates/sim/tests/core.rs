@@ -6,14 +6,19 @@ use disks::{DiskSet, DiskSpec, Op};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::trace::Role;
-use governors::KernelVersion;
+use domain::units::Hertz;
+use governors::{FrequencyTable, Governor, KernelVersion};
 use sim::block::DeviceStats;
 use sim::block::{Disk, Interrupts, QueueSpec, Scheduler};
-use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, ThreadId, Upkeep};
+use sim::cpu::{
+    Begins, Chooser, Cost, Cpus, CpusSpec, IdleTime, PolicySpec, PowerModel, PowerState, ThreadId, Upkeep,
+};
 use sim::engine::{Core, Part, PartId};
 use sim::engine::{Stopped, World};
 use sim::load::jobs::{Given, IoRequest, JobSpec, Jobs, Watcher};
+use sim::machine::MachineSpec;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -316,4 +321,69 @@ fn turbo_is_shared_each_half_millisecond_and_a_short_sleep_is_none() {
     world.run(4_000 * US, None, &mut ());
     let ghz: Vec<f64> = seen.borrow().iter().map(|khz| *khz as f64 / 1e6).collect();
     assert_eq!(ghz, [3.0, 3.0, 2.5, 2.5, 2.5, 2.5, 3.0]);
+}
+
+/// How fast a CPU of 500 MHz to 1 GHz under ondemand is after half a second of work for 3 ms between each two
+/// ticks, none of which finds it busy.
+fn work_between_ticks(idle_time: IdleTime) -> u64 {
+    let (slow, fast) = (Hertz::from_khz(500_000), Hertz::from_khz(1_000_000));
+    let mut policy = PolicySpec { idle_time, ..PolicySpec::fixed(vec![0], 1_000_000) };
+    policy.view.table = Some(FrequencyTable::new(vec![slow, fast]).unwrap());
+    (policy.view.hardware_min, policy.view.min, policy.view.current) = (slow, slow, slow);
+    let tunables = BTreeMap::from([("up_threshold".to_owned(), "40".to_owned())]);
+    let kernel = KernelVersion::new(6, 1, 0);
+    policy.chooser =
+        Chooser::Kernel(Governor::new("ondemand", &tunables, kernel, 250, &policy.view).unwrap());
+    let mut world = World::new(Core::new(of_policies(vec![policy]), DiskSet::new(Seed(1)), Seed(1)));
+    let napping = world.core.cpus.thread("napping", Role::Workload, 1);
+    let (me, seen) = (world.next_part(), Rc::default());
+    let naps = Naps { me, steady: napping, napping, works: vec![], looks: vec![], seen: Rc::clone(&seen) };
+    (0..125).for_each(|tick| world.core.at(tick * 4_000_000 + 500_000, me, 3_000_000));
+    world.core.at(499_000_000, me, LOOK);
+    world.add(Box::new(naps));
+    world.run(500_000_000, None, &mut ());
+    seen.take()[0]
+}
+
+#[test]
+fn a_governor_that_reads_idle_time_by_ticks_sees_no_work_between_them() {
+    assert_eq!(work_between_ticks(IdleTime::Exact), 1_000_000);
+    assert_eq!(work_between_ticks(IdleTime::Ticks), 500_000);
+}
+
+const MACHINE: &str = r#"flyball_machine = 1
+name = "m"
+about = "a machine of the test"
+kernel = "6.1.0"
+hz = 250
+memory = "1 GiB"
+[cpu]
+model = "m"
+source = "assumed"
+count = 1
+driver = "acpi-cpufreq"
+governor = "ondemand"
+transition = "10 us"
+state = [{ mhz = 500 }, { mhz = 1000 }]
+"#;
+
+#[test]
+fn a_governor_that_has_seen_idle_cpus_begins_at_the_lowest_frequency() {
+    let begins = |line: &str| {
+        let machine = MachineSpec::parse(&format!("{MACHINE}{line}")).unwrap();
+        (machine.cpu.begins, sim::assemble::cpus(&machine, &[]).unwrap().khz(0))
+    };
+    assert_eq!(begins(""), (Begins::New, 1_000_000));
+    assert_eq!(begins("begins = \"idle\"\n"), (Begins::Idle, 500_000));
+}
+
+#[test]
+fn what_a_machine_file_cannot_say_of_idle_time_and_the_beginning_is_named_with_its_line() {
+    let error = |line: &str| MachineSpec::parse(&format!("{MACHINE}{line}\n")).unwrap_err().to_string();
+    let said = error("idle_time = \"jiffies\"");
+    assert!(said.contains("15") && said.contains("idle time is `exact` or `ticks`, not `jiffies`"), "{said}");
+    let said = error("begins = \"busy\"");
+    assert!(said.contains("governors begin `new` or `idle`, not `busy`"), "{said}");
+    let said = error("interrupts = \"all\"");
+    assert!(said.contains("interrupts are for `submitter` or `any`, not `all`"), "{said}");
 }

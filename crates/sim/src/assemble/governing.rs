@@ -255,6 +255,8 @@ impl<'a> Governing<'a> {
             chooser,
             transition_ns: cpu.transition.get(),
             turbo: cpu.turbo.iter().map(|f| f.khz()).collect(),
+            idle_time: cpu.idle_time,
+            begins: cpu.begins,
         })
     }
 

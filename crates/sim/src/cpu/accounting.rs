@@ -71,6 +71,7 @@ impl Cpus {
             }
             None => {
                 entry.idle_ns += span;
+                entry.idle_ticks += now / self.tick_ns - (now - span) / self.tick_ns;
                 if entry.sleepers_on_disk > 0 {
                     entry.iowait_ns += span;
                 }

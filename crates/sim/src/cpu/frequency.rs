@@ -2,7 +2,7 @@
 
 use super::Cpus;
 use super::accounting::cycles;
-use super::policy::{self, Seen, Seen1};
+use super::policy::{self, Begins, IdleTime, Seen, Seen1};
 use crate::engine::Event;
 use domain::time::Nanos;
 use domain::units::Hertz;
@@ -20,6 +20,13 @@ impl Cpus {
         if let Some(request) = self.policies[policy].start(&Seen(&seen)) {
             self.policies[policy].want(request);
             self.policies[policy].grant();
+        }
+        if self.policies[policy].spec.begins == Begins::Idle {
+            let update = Update { now: Nanos::ZERO, cpu: 0, iowait: false };
+            if let Some(request) = self.policies[policy].update(update, &Seen(&seen)) {
+                self.policies[policy].want(request);
+                self.policies[policy].grant();
+            }
         }
         self.seen = seen;
         let khz = self.policies[policy].allowed_khz(0);
@@ -93,13 +100,17 @@ impl Cpus {
     fn look(&mut self, now: Time, policy: usize) -> Vec<Seen1> {
         let mut seen = std::mem::take(&mut self.seen);
         seen.clear();
+        let idle_time = self.policies[policy].spec.idle_time;
         for index in 0..self.policies[policy].spec.cpus.len() {
             let cpu = self.policies[policy].spec.cpus[index];
             self.account(now, cpu);
             let entry = &self.cpus[cpu];
             let (utilisation, least) = policy::utilisation(&entry.tracking, self.kernel);
             seen.push(Seen1 {
-                idle_ns: entry.idle_ns,
+                idle_ns: match idle_time {
+                    IdleTime::Exact => entry.idle_ns,
+                    IdleTime::Ticks => entry.idle_ticks * self.tick_ns,
+                },
                 iowait_ns: entry.iowait_ns,
                 utilisation,
                 least,

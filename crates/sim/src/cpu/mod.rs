@@ -34,7 +34,7 @@ mod upkeep;
 pub use accounting::CpuTimes;
 pub use cost::Cost;
 pub use idle::{IdleSpec, IdleState};
-pub use policy::{Chooser, PolicySpec};
+pub use policy::{Begins, Chooser, IdleTime, PolicySpec};
 pub use power::{PowerModel, PowerState};
 pub use thread::ThreadId;
 pub use upkeep::Upkeep;
@@ -73,6 +73,8 @@ struct Cpu {
     accounted: Time,
     busy_ns: u64,
     idle_ns: u64,
+    /// Ticks that found it idle.
+    idle_ticks: u64,
     iowait_ns: u64,
     sleepers_on_disk: u32,
     aperf: u64,
@@ -193,6 +195,7 @@ impl Cpu {
             accounted: 0,
             busy_ns: 0,
             idle_ns: 0,
+            idle_ticks: 0,
             iowait_ns: 0,
             sleepers_on_disk: 0,
             aperf: 0,

@@ -92,6 +92,32 @@ pub struct PolicySpec {
     /// Empty: no such limit. Where it is above the highest state, that state stands for it, as 2001 MHz does
     /// in a table of `_PSS`.
     pub turbo: Vec<u64>,
+    /// How the idle time is counted that its governor reads.
+    pub idle_time: IdleTime,
+    /// What its governor has seen when a trial begins.
+    pub begins: Begins,
+}
+
+/// What the governors of the kernel have seen when a trial begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begins {
+    /// Nothing: each takes over its CPUs at the highest frequency, and its first sample comes with the first
+    /// work.
+    #[default]
+    New,
+    /// Idle CPUs: each has taken a sample of them, and its first window begins with the trial.
+    Idle,
+}
+
+/// How the idle time of a CPU is counted that governors read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleTime {
+    /// To the nanosecond, as kernels count that stop an idle CPU's tick (`get_cpu_idle_time_us`).
+    #[default]
+    Exact,
+    /// By whole ticks that found the CPU idle, as older ones do (`kstat_cpu(cpu).cpustat.idle`, Linux
+    /// 2.6.18).
+    Ticks,
 }
 
 impl PolicySpec {
@@ -115,7 +141,15 @@ impl PolicySpec {
         let governor = Governor::new("performance", &BTreeMap::new(), kernel, 250, &view)
             .expect("performance has no tunables");
         let chooser = Chooser::Kernel(governor);
-        Self { cpus, view, chooser, transition_ns: 0, turbo: Vec::new() }
+        Self {
+            cpus,
+            view,
+            chooser,
+            transition_ns: 0,
+            turbo: Vec::new(),
+            idle_time: IdleTime::Exact,
+            begins: Begins::New,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::cost::{COSTS, STALLS};
 use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, LinkEntry, MachineSpec, Origin, PState};
 use crate::block::{Interrupts, Scheduler};
-use crate::cpu::IdleState;
+use crate::cpu::{Begins, IdleState, IdleTime};
 use domain::order;
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
@@ -54,6 +54,8 @@ struct CpuTable {
     #[serde(default)]
     work_per_cycle: Option<Spanned<f64>>,
     interrupts: Option<Spanned<String>>,
+    begins: Option<Spanned<String>>,
+    idle_time: Option<Spanned<String>>,
     #[serde(default)]
     idle: Vec<IdleTable>,
 }
@@ -226,14 +228,24 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
         ok if (1e-6..=100.0).contains(&ok) => Ok(ok),
         odd => Err(wrong.at(work.span(), format!("{odd} is not from 0.000001 to 100 a cycle"))),
     })?;
-    let interrupts = match table.interrupts.as_ref().map(|name| name.get_ref().as_str()) {
-        None | Some("submitter") => Interrupts::Submitter,
-        Some("any") => Interrupts::Any,
-        Some(odd) => {
-            let span = table.interrupts.as_ref().map_or(0..0, Spanned::span);
-            return Err(wrong.at(span, format!("interrupts are for `submitter` or `any`, not `{odd}`")));
-        }
-    };
+    let interrupts = one_of(
+        wrong,
+        table.interrupts.as_ref(),
+        "interrupts are for",
+        [("submitter", Interrupts::Submitter), ("any", Interrupts::Any)],
+    )?;
+    let begins = one_of(
+        wrong,
+        table.begins.as_ref(),
+        "governors begin",
+        [("new", Begins::New), ("idle", Begins::Idle)],
+    )?;
+    let idle_time = one_of(
+        wrong,
+        table.idle_time.as_ref(),
+        "idle time is",
+        [("exact", IdleTime::Exact), ("ticks", IdleTime::Ticks)],
+    )?;
     let idle = table.idle.into_iter().map(|state| IdleState {
         name: state.name,
         exit_latency_ns: state.exit_latency.0.get(),
@@ -254,7 +266,24 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
         frequency_invariant: table.frequency_invariant.unwrap_or(true),
         work_per_cycle: work,
         interrupts,
+        begins,
+        idle_time,
         idle: idle.collect(),
+    })
+}
+
+/// One of two named values; the first where none is given.
+fn one_of<T: Copy>(
+    wrong: &Wrong<'_>,
+    given: Option<&Spanned<String>>,
+    what: &str,
+    known: [(&str, T); 2],
+) -> Result<T, Error> {
+    let Some(given) = given else { return Ok(known[0].1) };
+    let text = given.get_ref().as_str();
+    let found = known.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        wrong.at(given.span(), format!("{what} `{}` or `{}`, not `{text}`", known[0].0, known[1].0))
     })
 }
 

@@ -10,7 +10,7 @@ mod inventory;
 pub use cost::{COSTS, CostName, Costs, STALLS};
 
 use crate::block::Interrupts;
-use crate::cpu::IdleState;
+use crate::cpu::{Begins, IdleState, IdleTime};
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
@@ -113,6 +113,10 @@ pub struct CpuSpec {
     pub work_per_cycle: f64,
     /// Who handles disks' interrupts.
     pub interrupts: Interrupts,
+    /// What governors have seen when a trial begins.
+    pub begins: Begins,
+    /// How the idle time is counted that governors read.
+    pub idle_time: IdleTime,
     /// Shallowest first.
     pub idle: Vec<IdleState>,
 }
