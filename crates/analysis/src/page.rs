@@ -9,7 +9,7 @@
 
 use crate::cell_events;
 use crate::compare::{Blocks, Conditions, Group, Yardstick, compare_family};
-use crate::published::{Agreement, Beside, beside, unmeasured, what};
+use crate::published::{Agreement, Beside, Estimate, beside, unmeasured, what};
 use crate::roles::cores_by_role;
 use crate::summarise::{cells_by, metric_kind};
 use crate::summary::{CellSummary, Comparison, Point, RunData, Verdict};
@@ -23,6 +23,7 @@ use domain::rng::Seed;
 use domain::study::Study;
 use domain::trace::Role;
 use domain::trial::{Provenance, Validity};
+use domain::units::Unit;
 use domain::windows::GovernorWindows;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +99,7 @@ pub struct AnswerFound {
     pub study: String,
     /// What is looked at.
     pub look: Look,
-    /// The metric of its comparisons; `None` where it is none.
+    /// The metric of its comparisons and figures; `None` where these are none.
     pub metric: Option<String>,
     /// What makes the claim true; `None` where nothing is compared.
     pub yes_if: Option<YesIf>,
@@ -120,6 +121,10 @@ pub struct Line {
 pub enum Seen {
     /// How it compares, and what that says to the claim.
     Compared(Box<Comparison>, Says),
+    /// Its median.
+    Figure(Measured),
+    /// From where to where its trials go.
+    Spread(Measured),
     /// How many cores each role kept busy.
     Cpu(Vec<(Role, f64)>),
     /// What its CPU time was spent in.
@@ -128,6 +133,43 @@ pub enum Seen {
     Windows(GovernorWindows),
     /// Nothing, and why, where trials say it.
     Nothing(Option<String>),
+}
+
+/// What the trials of a cell give that count.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// The unit of all figures.
+    pub unit: Unit,
+    /// The median with its order-statistic interval.
+    pub median: Estimate,
+    /// The least and the most of a trial.
+    pub range: (f64, f64),
+    /// How many trials; at least one.
+    pub trials: usize,
+    /// Where they come from: those of a simulation differ in their seeds alone.
+    pub provenance: Provenance,
+}
+
+/// How a question stands on one kind of machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Cells have figures.
+    Answered {
+        /// Claims with a figure.
+        claims: usize,
+        /// All claims.
+        of: usize,
+        /// What the question needs besides, on this kind of machine.
+        needs: Option<String>,
+    },
+    /// The report itself answers it, or a source that is named.
+    Known,
+    /// It is not answered, and an answer needs this.
+    Needs(String),
+    /// It is not answered, since its studies are not run there, for this reason.
+    NotRun(String),
+    /// It is not answered, and nobody says why.
+    Open,
 }
 
 /// What a comparison says to a claim.
@@ -184,10 +226,7 @@ pub fn hold(page: &Page, own: &str, parts: &[PartRuns]) -> Result<Found, PageErr
 pub fn metrics_of(page: &Page, own: &str, study: &Study) -> BTreeSet<String> {
     let answers = page.questions.iter().flat_map(|question| &question.answers);
     let mine = answers.filter(|answer| answer.study.as_deref().unwrap_or(own) == study.name);
-    let asked = mine.filter_map(|answer| match &answer.look {
-        Look::Against { metric, .. } => metric.clone(),
-        Look::Cpu | Look::Spent | Look::Windows => None,
-    });
+    let asked = mine.filter_map(|answer| answer.look.metric().cloned());
     let rows = study.published.iter().map(|row| row.metric.clone());
     rows.chain(asked).chain([study.measure.metric.clone()]).collect()
 }
@@ -305,13 +344,14 @@ fn answered(question: &Question, own: &str, parts: &[PartRuns]) -> Result<Questi
 fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
     let study = &part.study;
     let cells = Plan::new(study.clone(), Seed(0)).map(|plan| plan.cells).unwrap_or_default();
-    let (over, metric, yes_if) = match &answer.look {
-        Look::Against { over, metric, yes_if } => {
-            let metric = metric.clone().unwrap_or_else(|| study.measure.metric.clone());
-            (Some(over), Some(metric), Some(*yes_if))
-        }
-        Look::Cpu | Look::Spent | Look::Windows => (None, None, None),
+    let (over, yes_if) = match &answer.look {
+        Look::Against { over, yes_if, .. } => (Some(over), Some(*yes_if)),
+        Look::Figure { .. } | Look::Spread { .. } | Look::Cpu | Look::Spent | Look::Windows => (None, None),
     };
+    let metric = answer
+        .look
+        .is_by_metric()
+        .then(|| answer.look.metric().cloned().unwrap_or_else(|| study.measure.metric.clone()));
     let subjects = subjects(&answer.of, over, &cells)?;
     let line = |subject: &Subject<'_>| Line { what: what(study, *subject), seen: BTreeMap::new() };
     let mut lines: Vec<Line> = subjects.iter().map(line).collect();
@@ -319,6 +359,7 @@ fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
         let run = as_now(run, study);
         let seen = match (&metric, yes_if) {
             (Some(metric), Some(yes_if)) => compared(&run, &subjects, metric, yes_if),
+            (Some(metric), None) => measured(&run, &subjects, metric, &answer.look),
             _ => subjects.iter().map(|subject| looked_at(&run, *subject, &answer.look)).collect(),
         };
         for (line, seen) in lines.iter_mut().zip(seen) {
@@ -334,13 +375,41 @@ fn looked_at(run: &RunData, subject: Subject<'_>, look: &Look) -> Seen {
     let seen = match look {
         Look::Spent => cell_events::profile(run, cell).map(Seen::Spent),
         Look::Windows => cell_events::windows(run, cell).map(Seen::Windows),
-        Look::Cpu | Look::Against { .. } => cores_by_role(&run.trials, cell).map(Seen::Cpu),
+        Look::Cpu | Look::Figure { .. } | Look::Spread { .. } | Look::Against { .. } => {
+            cores_by_role(&run.trials, cell).map(Seen::Cpu)
+        }
     };
     seen.unwrap_or_else(|| {
         let was_run = run.trials.iter().any(|trial| trial.key.cell == *cell);
         let lacks = was_run && matches!(look, Look::Spent | Look::Windows);
         Seen::Nothing(lacks.then(|| "its trials recorded no such events".to_owned()))
     })
+}
+
+/// What the trials of each cell give in one run.
+fn measured(run: &RunData, subjects: &[Subject<'_>], metric: &str, look: &Look) -> Vec<Seen> {
+    let kind = metric_kind(run, metric);
+    let cells = cells_by(run, &kind);
+    let seen = |subject: &Subject<'_>| {
+        let id = &subject.cell.id;
+        let cell = cells.iter().find(|cell| cell.cell == *id);
+        let figures = cell.and_then(|cell| {
+            let median = Estimate { value: cell.median?, interval: cell.interval };
+            Some(Measured {
+                unit: kind.unit.clone(),
+                median,
+                range: cell.range?,
+                trials: cell.points.len(),
+                provenance: run.run.provenance,
+            })
+        });
+        match (figures, look) {
+            (Some(figures), Look::Spread { .. }) => Seen::Spread(figures),
+            (Some(figures), _) => Seen::Figure(figures),
+            (None, _) => Seen::Nothing(why_nothing(run, [Some(id), None], metric)),
+        }
+    };
+    subjects.iter().map(seen).collect()
 }
 
 /// The comparisons of one answer in one run, as one family.
@@ -455,7 +524,48 @@ impl Found {
     }
 }
 
+impl QuestionFound {
+    /// How the question stands on one kind of machine. `parts` are the page's studies with their runs, in the
+    /// page's order.
+    pub fn standing(
+        &self,
+        page: &Page,
+        question: &Question,
+        parts: &[PartRuns],
+        provenance: Provenance,
+    ) -> Standing {
+        let of = self.answers.len();
+        let claims = self.answers.iter().filter(|answer| answer.has_figure(provenance)).count();
+        let needs = question.needs.get(&provenance).cloned();
+        if claims > 0 {
+            return Standing::Answered { claims, of, needs };
+        }
+        if let Some(needs) = needs {
+            return Standing::Needs(needs);
+        }
+        if question.known.is_some() {
+            return Standing::Known;
+        }
+        let told = |answer: &AnswerFound| {
+            let part = parts.iter().position(|part| part.study.name == answer.study)?;
+            page.parts.get(part)?.not_run.get(&provenance)
+        };
+        let reasons: Option<BTreeSet<&String>> = self.answers.iter().map(told).collect();
+        match (reasons.and_then(|all| all.into_iter().next()), page.needs.get(&provenance)) {
+            (Some(why), _) => Standing::NotRun(why.clone()),
+            (None, Some(needs)) => Standing::Needs(needs.clone()),
+            (None, None) => Standing::Open,
+        }
+    }
+}
+
 impl AnswerFound {
+    /// Whether a cell shows anything on one kind of machine.
+    pub fn has_figure(&self, provenance: Provenance) -> bool {
+        let mut seen = self.lines.iter().filter_map(|line| line.seen.get(&provenance));
+        seen.any(|seen| !matches!(seen, Seen::Nothing(_)))
+    }
+
     /// What the comparisons of one kind of machine say to it.
     pub fn says(&self, provenance: Provenance) -> Tally {
         let mut tally = Tally { all: self.lines.len(), ..Tally::default() };
@@ -464,7 +574,15 @@ impl AnswerFound {
                 Some(Seen::Compared(_, Says::Yes)) => tally.yes += 1,
                 Some(Seen::Compared(_, Says::No)) => tally.no += 1,
                 Some(Seen::Compared(_, Says::Undecided)) => tally.undecided += 1,
-                Some(Seen::Cpu(_) | Seen::Spent(_) | Seen::Windows(_) | Seen::Nothing(_)) | None => {}
+                Some(
+                    Seen::Figure(_)
+                    | Seen::Spread(_)
+                    | Seen::Cpu(_)
+                    | Seen::Spent(_)
+                    | Seen::Windows(_)
+                    | Seen::Nothing(_),
+                )
+                | None => {}
             }
         }
         tally
@@ -515,8 +633,15 @@ mod tests {
                 only: BTreeMap::new(),
                 not_run: BTreeMap::new(),
             }],
-            questions: vec![Question { asked: "Is it slow?".into(), answers: vec![answer], note: None }],
+            questions: vec![Question {
+                asked: "Is it slow?".into(),
+                answers: vec![answer],
+                known: None,
+                needs: BTreeMap::new(),
+                note: None,
+            }],
             not_reproduced: vec![],
+            needs: BTreeMap::new(),
         }
     }
 
@@ -562,6 +687,51 @@ mod tests {
         assert_eq!(says(2.0, YesIf::Differs).yes, 1);
         let none = found_in(&[], YesIf::Worse).questions[0].answers[0].says(Provenance::Lab);
         assert_eq!((none.all, none.measured()), (1, 0));
+    }
+
+    #[test]
+    fn figures_and_their_spread_are_those_of_the_trials_that_count() {
+        let mut page = page(None, YesIf::Worse);
+        let seen = |page: &Page| {
+            let part = PartRuns { study: governors(), runs: [(Provenance::Lab, measured(0.2))].into() };
+            let own = part.study.name.clone();
+            let found = hold(page, &own, &[part]).unwrap();
+            found.questions[0].answers[0].lines[0].seen[&Provenance::Lab].clone()
+        };
+        page.questions[0].answers[0].look = Look::Figure { metric: Some("throughput".into()) };
+        let Seen::Figure(figure) = seen(&page) else { panic!() };
+        assert_eq!((figure.trials, figure.unit), (6, Unit::BytesPerSecond));
+        assert!((figure.median.value - 10e6 * 1.0).abs() < 0.01 * 10e6, "{:?}", figure.median);
+        page.questions[0].answers[0].look = Look::Spread { metric: None };
+        let Seen::Spread(spread) = seen(&page) else { panic!() };
+        assert!((spread.range.0 - 9.9e6).abs() < 1.0 && (spread.range.1 - 10.1e6).abs() < 1.0, "{spread:?}");
+        page.questions[0].answers[0].look = Look::Figure { metric: Some("power".into()) };
+        assert_eq!(seen(&page), Seen::Nothing(Some("its trials do not report `power`".into())));
+    }
+
+    #[test]
+    fn a_question_stands_as_its_runs_its_needs_and_its_studies_say() {
+        let mut page = page(None, YesIf::Worse);
+        let part = PartRuns { study: governors(), runs: [(Provenance::Lab, measured(0.2))].into() };
+        let (own, parts) = (part.study.name.clone(), vec![part]);
+        let standing = |page: &Page, provenance| {
+            let found = hold(page, &own, &parts).unwrap();
+            found.questions[0].standing(page, &page.questions[0], &parts, provenance)
+        };
+        let answered = |needs| Standing::Answered { claims: 1, of: 1, needs };
+        assert_eq!(standing(&page, Provenance::Lab), answered(None));
+        assert_eq!(standing(&page, Provenance::Host), Standing::Open);
+        page.needs.insert(Provenance::Host, "disks".into());
+        assert_eq!(standing(&page, Provenance::Host), Standing::Needs("disks".into()));
+        page.parts[0].not_run.insert(Provenance::Host, "it is slow".into());
+        assert_eq!(standing(&page, Provenance::Host), Standing::NotRun("it is slow".into()));
+        page.questions[0].known = Some("The log says so.".into());
+        assert_eq!(standing(&page, Provenance::Host), Standing::Known);
+        assert_eq!(standing(&page, Provenance::Lab), answered(None));
+        page.questions[0].needs.insert(Provenance::Host, "time".into());
+        page.questions[0].needs.insert(Provenance::Lab, "more".into());
+        assert_eq!(standing(&page, Provenance::Host), Standing::Needs("time".into()));
+        assert_eq!(standing(&page, Provenance::Lab), answered(Some("more".into())));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Page {
     pub questions: Vec<Question>,
     /// What could not be reproduced, and why.
     pub not_reproduced: Vec<String>,
+    /// What an answer needs on a kind of machine, for questions that do not say so themselves.
+    pub needs: BTreeMap<Provenance, String>,
 }
 
 /// A study of a page.
@@ -39,13 +41,17 @@ pub struct Part {
     pub not_run: BTreeMap<Provenance, String>,
 }
 
-/// A question that the report left open.
+/// A question, a wish or a comment that the report left open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// In the words of whoever asked.
     pub asked: String,
-    /// What of it can be told; empty where nothing can, which `note` explains.
+    /// What of it can be told; empty where nothing can, which `note`, `known` or `needs` explains.
     pub answers: Vec<Answer>,
+    /// The answer of the report itself, or of a source that is named in it.
+    pub known: Option<String>,
+    /// What an answer needs on a kind of machine: "needs …".
+    pub needs: BTreeMap<Provenance, String>,
     /// What the reader has to know besides.
     pub note: Option<String>,
 }
@@ -75,6 +81,16 @@ pub enum Look {
         /// What makes the claim true.
         yes_if: YesIf,
     },
+    /// Its figure.
+    Figure {
+        /// By which metric; `None`: the study's.
+        metric: Option<String>,
+    },
+    /// From where to where its trials go.
+    Spread {
+        /// By which metric; `None`: the study's.
+        metric: Option<String>,
+    },
     /// Whose CPU time it took.
     Cpu,
     /// What its CPU time was spent in, by sampled call stacks.
@@ -85,8 +101,28 @@ pub enum Look {
 
 impl Look {
     /// By these names a study file has those that are no comparison.
-    pub const NAMED: [(&'static str, Self); 3] =
-        [("cpu", Self::Cpu), ("spent", Self::Spent), ("windows", Self::Windows)];
+    pub const NAMED: [(&'static str, Self); 5] = [
+        ("figure", Self::Figure { metric: None }),
+        ("spread", Self::Spread { metric: None }),
+        ("cpu", Self::Cpu),
+        ("spent", Self::Spent),
+        ("windows", Self::Windows),
+    ];
+
+    /// The metric that is named; `None`: the study's, or that none is looked at.
+    pub const fn metric(&self) -> Option<&String> {
+        match self {
+            Self::Against { metric, .. } | Self::Figure { metric } | Self::Spread { metric } => {
+                metric.as_ref()
+            }
+            Self::Cpu | Self::Spent | Self::Windows => None,
+        }
+    }
+
+    /// Whether a metric is looked at, named or the study's.
+    pub const fn is_by_metric(&self) -> bool {
+        matches!(self, Self::Against { .. } | Self::Figure { .. } | Self::Spread { .. })
+    }
 }
 
 /// What has to come out of a comparison for a claim to be true.

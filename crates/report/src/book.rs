@@ -11,10 +11,12 @@ mod json;
 
 pub use index::{IndexEntry, index_markdown};
 
-use analysis::page::{AnswerFound, CellTally, Found, PartFound, PartRuns, Seen, Tally};
+use analysis::page::{
+    AnswerFound, CellTally, Found, PartFound, PartRuns, QuestionFound, Seen, Standing, Tally,
+};
 use cells::{answer_cell, compared, held_cell, run_line};
 use domain::ids::RunId;
-use domain::page::{Look, Page, Part, YesIf};
+use domain::page::{Look, Page, Part, Question, YesIf};
 use domain::study::Study;
 use domain::trial::Provenance;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +43,16 @@ pub struct PageReport<'a> {
     pub machines: &'a BTreeMap<RunId, String>,
     /// Where the runs were taken from, and by which command the page was written.
     pub made: &'a PageOrigin,
+}
+
+/// The kinds of machine on which a question is answered, or may not be.
+const MACHINES: [Provenance; 3] = [Provenance::Host, Provenance::Lab, Provenance::Simulation];
+
+impl PageReport<'_> {
+    /// How a question of the page stands on one kind of machine.
+    fn standing(&self, question: &Question, found: &QuestionFound, machine: Provenance) -> Standing {
+        found.standing(self.page, question, self.parts, machine)
+    }
 }
 
 /// How a page was made.
@@ -143,8 +155,8 @@ fn in_short(report: &PageReport) -> Vec<Block> {
         let answers =
             found.answers.iter().map(|answer| format!("{}: {}", answer.claim, answer_words(report, answer)));
         let answers: Vec<Rich> = answers.map(Rich::marked).collect();
-        let answers = match (&answers[..], &question.note) {
-            ([], Some(note)) => vec![Rich::marked(note.clone())],
+        let answers = match (&answers[..], question.known.as_ref().or(question.note.as_ref())) {
+            ([], Some(text)) => vec![Rich::marked(text.clone())],
             ([], None) => vec![Rich::plain("Not answered here; see below.")],
             _ => answers,
         };
@@ -192,7 +204,7 @@ pub(crate) fn agreement_words(tally: Tally) -> String {
 
 /// `lab: yes, ×0.83; simulation: not run.` A kind of machine on which the study is not run is left out.
 fn answer_words(report: &PageReport, answer: &AnswerFound) -> String {
-    if answer.metric.is_none() {
+    if answer.yes_if.is_none() {
         return "see the table below.".to_owned();
     }
     let part = report.parts.iter().position(|part| part.study.name == answer.study);
@@ -205,7 +217,7 @@ fn answer_words(report: &PageReport, answer: &AnswerFound) -> String {
         let had_trials =
             |line: &analysis::page::Line| matches!(line.seen.get(&column), Some(Seen::Nothing(Some(_))));
         let words = match tally.measured() {
-            0 if answer.lines.iter().any(had_trials) => "no trial counts".to_owned(),
+            0 if answer.lines.iter().any(had_trials) => "no figure".to_owned(),
             _ => tally_words(tally),
         };
         format!("{} **{words}**{}", name(column).to_lowercase(), ratios(answer, column))
@@ -382,9 +394,41 @@ fn questions(report: &PageReport) -> Vec<Block> {
             ))));
             blocks.push(lines(report, answer));
         }
+        blocks.extend(question.known.as_ref().map(Rich::marked).map(Block::Paragraph));
         blocks.extend(question.note.as_ref().map(Rich::marked).map(Block::Paragraph));
+        blocks.extend(unanswered(report, question, found));
     }
     blocks
+}
+
+/// On which kinds of machine a question is not answered, or not wholly, and what that needs.
+fn unanswered(report: &PageReport, question: &Question, found: &QuestionFound) -> Option<Block> {
+    let line = |machine: Provenance| {
+        let words = match report.standing(question, found, machine) {
+            Standing::Answered { needs: None, .. } | Standing::Known | Standing::Open => return None,
+            Standing::Answered { needs: Some(needs), .. } => format!("the rest needs {needs}."),
+            standing => format!("{}.", standing_words(&standing)),
+        };
+        Some(Rich::marked(format!("**{}:** {words}", name(machine))))
+    };
+    let lines: Vec<Rich> = MACHINES.into_iter().filter_map(line).collect();
+    (!lines.is_empty()).then_some(Block::List(lines))
+}
+
+/// `answered, 2 of 3 claims`; `not answered: needs two further disks`.
+fn standing_words(standing: &Standing) -> String {
+    match standing {
+        Standing::Answered { claims, of, needs } => {
+            let part =
+                if claims < of { format!(", {claims} of {}", counted(*of, "claim")) } else { String::new() };
+            let needs = needs.as_ref().map(|needs| format!("; the rest needs {needs}"));
+            format!("answered{part}{}", needs.unwrap_or_default())
+        }
+        Standing::Known => "answered by its source".to_owned(),
+        Standing::Needs(needs) => format!("not answered: needs {needs}"),
+        Standing::NotRun(why) => format!("not run: {why}"),
+        Standing::Open => "not answered".to_owned(),
+    }
 }
 
 fn lines(report: &PageReport, answer: &AnswerFound) -> Block {
@@ -393,7 +437,11 @@ fn lines(report: &PageReport, answer: &AnswerFound) -> Block {
         (Some(metric), Some(yes_if), _) => format!("{metric}; yes where {}", yes_words(yes_if)),
         (.., Look::Spent) => "shares of CPU time, by what it was spent in".to_owned(),
         (.., Look::Windows) => "load between samples of the governor, busiest CPU".to_owned(),
-        (.., Look::Cpu | Look::Against { .. }) => "cores kept busy, by role".to_owned(),
+        (Some(metric), _, Look::Figure { .. }) => format!("{metric}; median"),
+        (Some(metric), _, Look::Spread { .. }) => format!("{metric}; from the least trial to the most"),
+        (.., Look::Cpu | Look::Figure { .. } | Look::Spread { .. } | Look::Against { .. }) => {
+            "cores kept busy, by role".to_owned()
+        }
     };
     let head = [first].into_iter().chain(columns.iter().map(|column| name(*column).to_lowercase()));
     let row = |line: &analysis::page::Line| -> Vec<String> {

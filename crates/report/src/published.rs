@@ -173,7 +173,7 @@ pub(crate) fn figures(beside: &Beside, ours: Estimate) -> String {
 }
 
 /// A span without the unit that the value before it has: it stands there once.
-fn without_unit<'a>(value: &str, span: &'a str) -> &'a str {
+pub(crate) fn without_unit<'a>(value: &str, span: &'a str) -> &'a str {
     let unit = match value.strip_suffix('%') {
         Some(_) => "%",
         None => value.split_once(' ').map_or("", |(_, unit)| unit),

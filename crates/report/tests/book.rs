@@ -37,8 +37,8 @@ fn page() -> Page {
         of: governor(level),
         look: Look::Against { over: governor("performance"), metric: None, yes_if },
     };
-    let cpu =
-        Answer { claim: "Whose CPU time".into(), study: None, of: governor("ondemand"), look: Look::Cpu };
+    let look =
+        |claim: &str, look| Answer { claim: claim.into(), study: None, of: governor("ondemand"), look };
     let part = |not_run: &[(Provenance, &str)]| Part {
         study: None,
         about: "A model, in `MB/s`.".into(),
@@ -57,13 +57,32 @@ fn page() -> Page {
                     against("ondemand is slower", "ondemand", YesIf::Worse),
                     against("schedutil is as fast", "schedutil", YesIf::Same),
                     against("conservative is slower", "conservative", YesIf::Worse),
-                    cpu,
+                    look("Whose CPU time", Look::Cpu),
                 ],
+                known: None,
+                needs: BTreeMap::new(),
                 note: None,
             },
-            Question { asked: "Why?".into(), answers: vec![], note: Some("Nobody *knows*.".into()) },
+            Question {
+                asked: "Why?".into(),
+                answers: vec![],
+                known: None,
+                needs: [(Provenance::Lab, "a *faster* CPU".to_owned())].into(),
+                note: Some("Nobody *knows*.".into()),
+            },
+            Question {
+                asked: "How fast is `small`, and how far apart are trials?".into(),
+                answers: vec![
+                    look("How fast", Look::Figure { metric: None }),
+                    look("How far apart", Look::Spread { metric: Some("iops".into()) }),
+                ],
+                known: Some("The report says 7.6 MB/s.".into()),
+                needs: BTreeMap::new(),
+                note: None,
+            },
         ],
         not_reproduced: vec!["The <machine>.".into()],
+        needs: [(Provenance::Host, "such a CPU".to_owned())].into(),
     }
 }
 

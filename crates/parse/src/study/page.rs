@@ -23,13 +23,14 @@ const MACHINES: [Provenance; 3] = [Provenance::Host, Provenance::Lab, Provenance
 /// Reads the table.
 pub(super) fn read(node: &Node) -> Option<Page> {
     let section = node.section()?;
-    section.only(&["title", "source", "published", "part", "question", "not_reproduced"]);
+    section.only(&["title", "source", "published", "part", "question", "not_reproduced", "needs"]);
     let title = section.require("title", "title = \"…\"").and_then(|node| words(&node));
     let source = section.require("source", "source = \"https://…\"").and_then(|node| words(&node));
     let published = section.require("published", "published = [\"…\"]").and_then(|node| list(&node, words));
     let parts = section.require("part", "[[page.part]]").and_then(|node| list(&node, part));
     let questions = section.get("question").map_or(Some(vec![]), |node| list(&node, question));
     let not_reproduced = section.get("not_reproduced").map_or(Some(vec![]), |node| list(&node, words));
+    let needs = needs(&section);
     Some(Page {
         title: title?,
         source: source?,
@@ -37,7 +38,25 @@ pub(super) fn read(node: &Node) -> Option<Page> {
         parts: parts?,
         questions: questions?,
         not_reproduced: not_reproduced?,
+        needs: needs?,
     })
+}
+
+/// What an answer needs, by kind of machine.
+fn needs(section: &Section) -> Option<BTreeMap<Provenance, String>> {
+    let Some(node) = section.get("needs") else { return Some(BTreeMap::new()) };
+    let section = node.section()?;
+    section.only(&MACHINES.map(Provenance::name));
+    by_machine(&section)
+}
+
+/// A text for each kind of machine that is named.
+fn by_machine(section: &Section) -> Option<BTreeMap<Provenance, String>> {
+    let text = |provenance: Provenance| {
+        let node = section.get(provenance.name())?;
+        Some(words(&node).map(|text| (provenance, text)))
+    };
+    MACHINES.into_iter().filter_map(text).collect()
 }
 
 /// The items of a list, each read before any is given up.
@@ -56,27 +75,25 @@ fn part(node: &Node) -> Option<Part> {
     section.only(&["study", "about", "only", "host", "lab", "simulation"]);
     let study = section.get("study").map_or(Some(None), |node| words(&node).map(Some));
     let about = section.require("about", "about = \"…\"").and_then(|node| words(&node));
-    let reason = |provenance: Provenance| {
-        let node = section.get(provenance.name())?;
-        Some(words(&node).map(|reason| (provenance, reason)))
-    };
-    let not_run: Option<BTreeMap<Provenance, String>> = MACHINES.into_iter().filter_map(reason).collect();
+    let not_run = by_machine(&section);
     let only = section.get("only").map_or_else(|| Some(BTreeMap::new()), |node| levels(&node));
     Some(Part { study: study?, about: about?, only: only?, not_run: not_run? })
 }
 
 fn question(node: &Node) -> Option<Question> {
     let section = node.section()?;
-    section.only(&["asked", "answer", "note"]);
+    section.only(&["asked", "answer", "note", "known", "needs"]);
     let asked = section.require("asked", "asked = \"…?\"").and_then(|node| words(&node));
     let answers = section.get("answer").map_or(Some(vec![]), |node| list(&node, answer));
     let note = section.get("note").map_or(Some(None), |node| words(&node).map(Some));
-    let (asked, answers, note) = (asked?, answers?, note?);
-    if answers.is_empty() && note.is_none() {
-        section.refuse("has no answer and no `note` that says why; add one or the other");
+    let known = section.get("known").map_or(Some(None), |node| words(&node).map(Some));
+    let needs = needs(&section);
+    let (asked, answers, note, known, needs) = (asked?, answers?, note?, known?, needs?);
+    if answers.is_empty() && note.is_none() && known.is_none() && needs.is_empty() {
+        section.refuse("has no answer, and no `note`, `known` or `needs` that says why; add one of them");
         return None;
     }
-    Some(Question { asked, answers, note })
+    Some(Question { asked, answers, known, needs, note })
 }
 
 fn answer(node: &Node) -> Option<Answer> {
@@ -96,19 +113,29 @@ fn looked(node: &Node, section: &Section) -> Option<Look> {
     let text = node.text()?;
     let found = Look::NAMED.into_iter().find(|(name, _)| *name == text);
     let Some((_, look)) = found else {
-        node.refuse("has to be `\"cpu\"`: whose CPU time the cells took, `\"spent\"`: what it was spent in, or `\"windows\"`: how busy CPUs were between samples of their governor");
+        node.refuse("has to be `\"figure\"`: the cells' figures, `\"spread\"`: from where to where their trials go, `\"cpu\"`: whose CPU time the cells took, `\"spent\"`: what it was spent in, or `\"windows\"`: how busy CPUs were between samples of their governor");
         return None;
     };
-    for other in ["over", "metric", "yes_if"].into_iter().filter_map(|key| section.get(key)) {
+    let others: &[&str] =
+        if look.is_by_metric() { &["over", "yes_if"] } else { &["over", "metric", "yes_if"] };
+    for other in others.iter().filter_map(|key| section.get(key)) {
         other.refuse_key("is of a comparison, and cannot stand beside `look`; take one or the other out");
     }
-    Some(look)
+    Some(match look {
+        Look::Figure { .. } => Look::Figure { metric: metric(section)? },
+        Look::Spread { .. } => Look::Spread { metric: metric(section)? },
+        look => look,
+    })
+}
+
+fn metric(section: &Section) -> Option<Option<String>> {
+    section.get("metric").map_or(Some(None), |node| super::name(&node).map(Some))
 }
 
 fn against(section: &Section) -> Option<Look> {
     let example = "over = { levels = { governor = \"performance\" } }";
     let over = section.require("over", example).and_then(|node| over(&node));
-    let metric = section.get("metric").map_or(Some(None), |node| super::name(&node).map(Some));
+    let metric = metric(section);
     let yes_if = section.require("yes_if", "yes_if = \"worse\"").and_then(|node| yes_if(&node));
     Some(Look::Against { over: over?, metric: metric?, yes_if: yes_if? })
 }
@@ -154,18 +181,18 @@ fn items<'a>(section: &Section<'a>, key: &str) -> Vec<Node<'a>> {
 fn suits(study: &Study, answer: &Answer, section: &Section, cells: Option<&[Cell]>) {
     names_exist(study, &answer.of, section);
     let mut against = None;
-    if let Look::Against { over, metric, .. } = &answer.look {
+    if let Look::Against { over, .. } = &answer.look {
         if let Some(node) = section.get("over").and_then(|node| node.section_if_any()) {
             names_exist(study, over, &node);
         }
-        if let (Some(metric), Some(node)) = (metric, section.get("metric")) {
-            let known = study.workloads.iter().flat_map(|workload| reported(study, workload));
-            let known: Vec<&str> = known.collect();
-            if !known.contains(&metric.as_str()) {
-                node.refuse(format!("no workload reports `{metric}`; there are {}", named_metrics(&known)));
-            }
-        }
         against = Some(over);
+    }
+    if let (Some(metric), Some(node)) = (answer.look.metric(), section.get("metric")) {
+        let known = study.workloads.iter().flat_map(|workload| reported(study, workload));
+        let known: Vec<&str> = known.collect();
+        if !known.contains(&metric.as_str()) {
+            node.refuse(format!("no workload reports `{metric}`; there are {}", named_metrics(&known)));
+        }
     }
     let Some(cells) = cells.filter(|_| section.is_sound()) else { return };
     if let Err(error) = subjects(&answer.of, against, cells) {
@@ -222,16 +249,48 @@ published = ["It was slow."]
     }
 
     #[test]
+    fn a_question_says_what_is_known_and_what_an_answer_needs() {
+        let text = format!(
+            "{HEAD}needs = {{ host = \"such disks\" }}\n{PART}[[page.question]]\nasked = \"Which tool?\"\nknown = \"The log says it.\"\n\
+             [[page.question]]\nasked = \"How many watts?\"\nneeds = {{ lab = \"a meter\", simulation = \"measured watts\" }}\n\
+             [[page.question]]\nasked = \"How fast?\"\n[[page.question.answer]]\nclaim = \"by governor\"\nlook = \"figure\"\nmetric = \"iops\"\n\
+             [[page.question.answer]]\nclaim = \"apart\"\nlook = \"spread\"\n"
+        );
+        let page = parse(&text).unwrap_or_else(|errors| panic!("{errors}")).page.unwrap();
+        assert_eq!(page.needs[&Provenance::Host], "such disks");
+        assert_eq!(page.questions[0].known.as_deref(), Some("The log says it."));
+        assert_eq!(page.questions[1].needs[&Provenance::Simulation], "measured watts");
+        let looks: Vec<&Look> = page.questions[2].answers.iter().map(|answer| &answer.look).collect();
+        let by_iops = Look::Figure { metric: Some("iops".into()) };
+        assert_eq!(looks, [&by_iops, &Look::Spread { metric: None }]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_needs_and_figures_is_said_with_its_place() {
+        check(
+            &format!(
+                "{PART}[[page.question]]\nasked = \"Is it?\"\nneeds = {{ labs = \"a meter\" }}\n[[page.question]]\nasked = \"How fast?\"\n[[page.question.answer]]\nclaim = \"by governor\"\nlook = \"figure\"\nyes_if = \"worse\"\n[[page.question.answer]]\nclaim = \"whose\"\nlook = \"cpu\"\nmetric = \"iops\"\n[[page.question.answer]]\nclaim = \"apart\"\nlook = \"spread\"\nmetric = \"watts\"\n"
+            ),
+            expect![[r#"
+                line 17, column 1: `page.question[1]`: has no answer, and no `note`, `known` or `needs` that says why; add one of them
+                line 19, column 11: `page.question[1].needs.labs`: unknown key; did you mean `lab`?
+                line 25, column 1: `page.question[2].answer[1].yes_if`: is of a comparison, and cannot stand beside `look`; take one or the other out
+                line 29, column 1: `page.question[2].answer[2].metric`: is of a comparison, and cannot stand beside `look`; take one or the other out
+            "#]],
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_place() {
         check(
             "tittle = \"x\"\n[[page.question]]\nasked = \"Why?\"\n[[page.question]]\nasked = \"Is it?\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nyes_if = \"wors\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nlook = \"cpus\"\n",
             expect![[r#"
                 line 10, column 2: `page.part`: missing; write `[[page.part]]`
                 line 14, column 1: `page.tittle`: unknown key; did you mean `title`?
-                line 15, column 1: `page.question[1]`: has no answer and no `note` that says why; add one or the other
+                line 15, column 1: `page.question[1]`: has no answer, and no `note`, `known` or `needs` that says why; add one of them
                 line 19, column 1: `page.question[2].answer[1].over`: missing; write `over = { levels = { governor = "performance" } }`
                 line 21, column 10: `page.question[2].answer[1].yes_if`: `wors` is nothing that comes out of a comparison; did you mean `worse`?
-                line 24, column 8: `page.question[2].answer[2].look`: has to be `"cpu"`: whose CPU time the cells took, `"spent"`: what it was spent in, or `"windows"`: how busy CPUs were between samples of their governor
+                line 24, column 8: `page.question[2].answer[2].look`: has to be `"figure"`: the cells' figures, `"spread"`: from where to where their trials go, `"cpu"`: whose CPU time the cells took, `"spent"`: what it was spent in, or `"windows"`: how busy CPUs were between samples of their governor
             "#]],
         );
         check(

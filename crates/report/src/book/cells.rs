@@ -1,16 +1,17 @@
 //! What stands in a field of a page's tables.
 
 use crate::cpu_share::{notable, shown};
-use crate::published::{figures, trials};
+use crate::published::{figures, trials, without_unit};
 use crate::sections::median;
-use analysis::page::{Held, Says, Seen};
+use crate::wording::range;
+use analysis::page::{Held, Measured, Says, Seen};
 use analysis::published::{Agreement, Beside};
 use analysis::summary::{Comparison, RunData};
 use analysis::words::{counted, difference, percent, ratio_words};
 use domain::order;
 use domain::profile::{Profile, Subsystem};
 use domain::published::Figure;
-use domain::trial::Validity;
+use domain::trial::{Provenance, Validity};
 use domain::windows::GovernorWindows;
 use std::collections::BTreeSet;
 
@@ -46,6 +47,8 @@ pub(super) fn answer_cell(seen: Option<&Seen>) -> String {
     match seen {
         None => "not run".to_owned(),
         Some(Seen::Nothing(why)) => nothing(why.as_deref()),
+        Some(Seen::Figure(measured)) => figure(measured),
+        Some(Seen::Spread(measured)) => spread(measured),
         Some(Seen::Cpu(roles)) => {
             let roles: Vec<String> =
                 notable(roles).map(|(role, cores)| format!("{} {}", role.name(), shown(*cores))).collect();
@@ -62,6 +65,25 @@ pub(super) fn answer_cell(seen: Option<&Seen>) -> String {
             format!("{word}: {}", ratio(comparison))
         }
     }
+}
+
+/// `20.1 ms (20.0 to 20.4, n 6)`.
+fn figure(measured: &Measured) -> String {
+    let value = measured.unit.show(measured.median.value);
+    let interval = match &measured.median.interval {
+        Some(interval) if interval.has_width() => range(&measured.unit, interval.low, interval.high),
+        Some(_) => "all trials alike".to_owned(),
+        None if measured.provenance == Provenance::Simulation => "model".to_owned(),
+        None => "n too small".to_owned(),
+    };
+    format!("{value} ({}, n {})", without_unit(&value, &interval), measured.trials)
+}
+
+/// `642 to 650 MB/s, 1.2% of the median, n 6`.
+fn spread(measured: &Measured) -> String {
+    let (low, high) = measured.range;
+    let share = (high - low) / measured.median.value;
+    format!("{}, {} of the median, n {}", range(&measured.unit, low, high), percent(share), measured.trials)
 }
 
 /// Parts with less than this share are named together.

@@ -1,13 +1,13 @@
 //! A page for other programs. Values are in base units; what is not known is `null`, and a kind of machine
 //! without a run is absent.
 
-use super::PageReport;
+use super::{MACHINES, PageReport};
 use crate::json::{
     ComparisonView, EstimateView, RunHeadView, SCHEMA, WindowsView, comparison_view, ends, estimate_view,
     printed, run_view, shares_of_profile, written,
 };
 use crate::published::agrees_word;
-use analysis::page::{AnswerFound, Held, Line, Row, Says, Seen};
+use analysis::page::{AnswerFound, Held, Line, Measured, Row, Says, Seen, Standing};
 use domain::ids::CellId;
 use domain::page::YesIf;
 use domain::trial::Provenance;
@@ -86,7 +86,21 @@ struct HeldView<'a> {
 struct QuestionView<'a> {
     asked: &'a str,
     note: Option<&'a str>,
+    /// What the report itself answers.
+    known: Option<&'a str>,
+    /// How it stands, by kind of machine.
+    stands: BTreeMap<&'static str, StandingView>,
     answers: Vec<AnswerView<'a>>,
+}
+
+#[derive(Serialize)]
+struct StandingView {
+    /// `answered`, `known`, `needs`, `not_run` or `open`.
+    is: &'static str,
+    /// Claims with a figure, of all.
+    claims: Option<(usize, usize)>,
+    /// What an answer needs, or why its studies are not run there.
+    why: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -111,6 +125,10 @@ enum SeenView<'a> {
         says: &'static str,
         comparison: Box<ComparisonView<'a>>,
     },
+    /// The median of its trials.
+    Figure(MeasuredView<'a>),
+    /// From where to where its trials go.
+    Spread(MeasuredView<'a>),
     /// How many cores each role kept busy.
     Cores(BTreeMap<&'static str, f64>),
     /// The shares of programs and parts of the kernel in its CPU time.
@@ -121,12 +139,25 @@ enum SeenView<'a> {
     Nothing(Option<&'a str>),
 }
 
+#[derive(Serialize)]
+struct MeasuredView<'a> {
+    unit: &'a Unit,
+    median: EstimateView,
+    range: (f64, f64),
+    trials: usize,
+}
+
 pub(super) fn json(report: &PageReport) -> String {
     let page = report.page;
     let questions =
         page.questions.iter().zip(&report.found.questions).map(|(question, found)| QuestionView {
             asked: &question.asked,
             note: question.note.as_deref(),
+            known: question.known.as_deref(),
+            stands: MACHINES
+                .into_iter()
+                .map(|machine| (machine.name(), standing_view(report.standing(question, found, machine))))
+                .collect(),
             answers: found.answers.iter().map(answer_view).collect(),
         });
     written(&PageView {
@@ -187,6 +218,27 @@ fn held_view(held: &Held) -> HeldView<'_> {
     }
 }
 
+fn standing_view(standing: Standing) -> StandingView {
+    match standing {
+        Standing::Answered { claims, of, needs } => {
+            StandingView { is: "answered", claims: Some((claims, of)), why: needs }
+        }
+        Standing::Known => StandingView { is: "known", claims: None, why: None },
+        Standing::Needs(why) => StandingView { is: "needs", claims: None, why: Some(why) },
+        Standing::NotRun(why) => StandingView { is: "not_run", claims: None, why: Some(why) },
+        Standing::Open => StandingView { is: "open", claims: None, why: None },
+    }
+}
+
+fn measured_view(measured: &Measured) -> MeasuredView<'_> {
+    MeasuredView {
+        unit: &measured.unit,
+        median: estimate_view(measured.median),
+        range: measured.range,
+        trials: measured.trials,
+    }
+}
+
 fn answer_view(answer: &AnswerFound) -> AnswerView<'_> {
     AnswerView {
         claim: &answer.claim,
@@ -214,6 +266,8 @@ fn seen_view(seen: &Seen) -> SeenView<'_> {
             },
             comparison: Box::new(comparison_view(comparison)),
         },
+        Seen::Figure(measured) => SeenView::Figure(measured_view(measured)),
+        Seen::Spread(measured) => SeenView::Spread(measured_view(measured)),
         Seen::Cpu(roles) => {
             SeenView::Cores(roles.iter().map(|(role, cores)| (role.name(), *cores)).collect())
         }
