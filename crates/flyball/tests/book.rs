@@ -47,6 +47,33 @@ fn the_committed_book_is_what_the_command_writes() {
     assert!(size < MAX_KEPT, "{size}");
 }
 
+/// The questions of the book's index that lead to a page: how each stands on a host, in the lab and in the
+/// simulation.
+fn standings<'i>(index: &'i str, page: &str) -> Vec<Vec<&'i str>> {
+    let link = format!("]({page}.md#");
+    let rows = index.lines().filter(|line| line.starts_with("| [") && line.contains(&link));
+    rows.map(|row| row.trim_matches(['|', ' ']).split(" | ").skip(1).collect()).collect()
+}
+
+#[test]
+fn no_question_of_the_book_stands_without_an_answer_or_what_an_answer_needs() {
+    let index = std::fs::read_to_string(format!("{ROOT}/docs/studies/README.md")).unwrap();
+    for study in PAGES {
+        let text = std::fs::read_to_string(format!("{ROOT}/{study}")).unwrap();
+        let asked = text.lines().filter(|line| line.starts_with("asked = ")).count();
+        let page = Path::new(study).file_stem().unwrap().to_str().unwrap();
+        let rows = standings(&index, page);
+        assert_eq!(rows.len(), asked, "{study}");
+        for row in rows {
+            assert_eq!(row.len(), 3, "{study}: {row:?}");
+            let stands = |cell: &&str| {
+                ["answered", "not answered: needs ", "not run: "].iter().any(|start| cell.starts_with(start))
+            };
+            assert!(row.iter().all(stands), "{study}: {row:?}");
+        }
+    }
+}
+
 /// The studies of the gallery, from the root, in the order of their names.
 fn gallery() -> Vec<String> {
     let files = std::fs::read_dir(format!("{ROOT}/studies/gallery")).unwrap();

@@ -259,12 +259,12 @@ vcpus = 4
     fn the_study_of_governors_has_a_labs_own() {
         let text = include_str!("../../../../studies/oltp-governors.toml");
         let cells = |study| domain::plan::Plan::new(study, domain::rng::Seed(1)).unwrap().cells;
-        assert_eq!(cells(parse(text).unwrap()).len(), 2 * 7 * 6);
+        assert_eq!(cells(parse(text).unwrap()).len(), 2 * 7 * 4);
         let lab = parse_for_lab(text).unwrap();
         // All that was published can be asked of the lab's drivers.
         assert_eq!(lab.published.len(), parse(text).unwrap().published.len());
         let cells = cells(lab);
-        assert_eq!(cells.len(), 2 * 7 * 6);
+        assert_eq!(cells.len(), 2 * 7 * 4);
         assert!(cells.iter().all(|cell| cell.machine.is_none() && cell.pstates.is_some()));
         assert!(cells.iter().all(|cell| cell.workload.options["tables"] == "1"));
     }
