@@ -21,6 +21,11 @@ const POINTS: f64 = 5.0;
 /// By how many percent of its time the CPU may be late.
 const MOST_LATE: f64 = 5.0;
 
+/// A host is quiet where at least so much of the time is to be had that is wanted. On another one the CPU
+/// catches up more often than it waits, and samples are of where it waits: ciphers were off by 15.5 points
+/// beside three builds of a lower priority, though the CPU was not late.
+const QUIET: f64 = 0.95;
+
 /// The share of the time, in percent, that the clock's interrupts take, of the tick and of the samples: so
 /// much was counted between their entry and their end. No sample sees them: they count to what they
 /// interrupt.
@@ -128,6 +133,22 @@ const CIPHERS: &str = "ciphers";
 struct Measured {
     text: String,
     blocks: String,
+    /// What of the time that it wanted a thread of the host's had meanwhile.
+    had: f64,
+}
+
+impl Measured {
+    /// Fails for shares that are off; says so of a host that was not quiet.
+    fn judge(&self, off: &[String]) {
+        if !off.is_empty() && self.had < QUIET {
+            let had = 100.0 * self.had;
+            return testing::skip(format!(
+                "not measured, for the host was too busy: a thread had {had:.0}% of the time that it wanted; {}",
+                off.join("; ")
+            ));
+        }
+        assert!(off.is_empty(), "{off:?}");
+    }
 }
 
 /// Runs a script; `None` where the host cannot, or is too busy, which is told.
@@ -144,7 +165,9 @@ fn measured(options: &[&str], script: &str) -> Option<Measured> {
     let machine = ["lab", "exec", "--kernel", kernel, "--pstates", "laptop-5", "--memory", "1GiB"];
     let script = [BEGIN, script, END].concat();
     let arguments = [&machine[..], options, &["--", "bash", "-c", &script]].concat();
+    let crowd = testing::Crowd::watch();
     let output = place.flyball(&arguments).env("FLYBALL_QEMU", instead_of_qemu(&place, &counting)).output();
+    let had = crowd.share();
     let (output, load) = (output.unwrap(), std::fs::read_to_string("/proc/loadavg").unwrap_or_default());
     let told = support::stderr(&output);
     if TOO_BUSY.iter().any(|reason| told.contains(reason)) {
@@ -154,15 +177,16 @@ fn measured(options: &[&str], script: &str) -> Option<Measured> {
     assert!(output.status.success(), "{told}");
     let late = late(&told);
     println!(
-        "kernel {kernel}; the CPU was late for {late:.1}% of its time (0.0: for less than 2%); the host's load {}",
-        load.trim()
+        "kernel {kernel}; the CPU was late for {late:.1}% of its time (0.0: for less than 2%); the host's load {}, a thread had {:.0}% of the time that it wanted",
+        load.trim(),
+        100.0 * had
     );
     if late > MOST_LATE {
         testing::skip(format!("not measured, for the host was too busy: {late:.1}% late"));
         return None;
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Some(Measured { text, blocks: std::fs::read_to_string(file).unwrap() })
+    Some(Measured { text, blocks: std::fs::read_to_string(file).unwrap(), had })
 }
 
 /// The share, in percent, that the warning names: `… behind its pace in 43.3 s (2.1%; the bound is 2%)`.
@@ -402,13 +426,13 @@ fn shares_of_md_and_of_dm_crypt_are_those_of_the_instructions_executed() {
     let array = Compared::of(&measured, "raid10", 2);
     array.is_kept_busy();
     array.is_seen("md", 5.0);
-    assert_eq!(array.off(POINTS), Vec::<String>::new());
+    measured.judge(&array.off(POINTS));
     let mut vault = Compared::of(&measured, "crypt", 4);
     vault.is_kept_busy();
     vault.is_seen(CIPHERS, 30.0);
-    assert_eq!(vault.off(POINTS_OF_CIPHERS), Vec::<String>::new());
+    measured.judge(&vault.off(POINTS_OF_CIPHERS));
     vault.together([CORE, CIPHERS]);
-    assert_eq!(vault.off(POINTS), Vec::<String>::new());
+    measured.judge(&vault.off(POINTS));
 }
 
 #[test]
@@ -420,7 +444,7 @@ fn what_interrupts_execute_is_counted_to_what_they_interrupt_and_no_share_is_off
     let mut compared = Compared::of(&measured, "disks", 2);
     let interrupts = compared.in_interrupts;
     assert!(interrupts > POINTS, "interrupts took {interrupts:.1}% of the time");
-    assert_eq!(compared.off(POINTS + CLOCK + interrupts), Vec::<String>::new());
+    measured.judge(&compared.off(POINTS + CLOCK + interrupts));
     compared.together([CORE, USER]);
-    assert_eq!(compared.off(POINTS), Vec::<String>::new());
+    measured.judge(&compared.off(POINTS));
 }
