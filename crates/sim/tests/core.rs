@@ -37,6 +37,7 @@ fn job() -> JobSpec {
         submit: Cost::NONE,
         complete: Cost::NONE,
         pause: Cost::NONE,
+        page: Cost::NONE,
         byte_cycles_1024: 0,
     }
 }
@@ -64,6 +65,7 @@ fn queue(scheduler: Scheduler) -> QueueSpec {
         tags: 32,
         most_bytes: 1 << 20,
         most_segments: 168,
+        dispatch: Cost::NONE,
         interrupt: Cost::NONE,
         interrupts: Interrupts::Submitter,
         kernel: KernelVersion::new(6, 1, 0),
@@ -202,6 +204,21 @@ fn interrupts_come_to_the_submitter_or_to_any_cpu() {
     };
     assert_eq!(shares(Interrupts::Submitter).into_iter().filter(|share| *share > 0.0).count(), 1);
     assert!(shares(Interrupts::Any).into_iter().all(|share| (share - 0.25).abs() < 0.02));
+}
+
+#[test]
+fn the_disk_has_a_request_when_the_driver_has_had_its_time_and_a_direct_one_pays_for_its_page() {
+    let job = JobSpec { page: Cost::cycles(7_000), ..job() };
+    let mean = |dispatch, job: &JobSpec| {
+        let queue = QueueSpec { dispatch: Cost::cycles(dispatch), ..queue(Scheduler::None) };
+        let (world, given) = run_with("nvme", 1, queue, &[(job.clone(), Op::Read)], 5);
+        let used: u64 = world.core.cpus.thread_times().map(|(_, _, used)| used).sum();
+        // The last request may be under way.
+        assert_eq!(used / (dispatch + 7_000), given.reads, "{dispatch} cycles at 1 GHz, and those of a page");
+        given.latencies.mean().unwrap()
+    };
+    let longer = mean(50_000, &job) - mean(0, &job);
+    assert!((longer - 50_000.0).abs() < 1_000.0, "{longer}");
 }
 
 #[test]

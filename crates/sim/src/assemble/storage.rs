@@ -314,6 +314,7 @@ impl Builder<'_> {
             tags: entry.tags,
             most_bytes: self.settings.most_bytes.unwrap_or(entry.most_bytes.get()),
             most_segments: entry.most_segments,
+            dispatch: self.order.machine.costs.once("dispatch"),
             interrupt: self.order.machine.costs.once("interrupt"),
             interrupts: self.order.machine.cpu.interrupts,
             kernel: self.order.machine.kernel,

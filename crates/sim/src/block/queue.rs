@@ -51,6 +51,8 @@ pub struct QueueSpec {
     pub most_bytes: u64,
     /// `max_segments`: pieces of memory that lie apart, in one request.
     pub most_segments: u32,
+    /// What handing a request to the driver costs, before the disk has it. To whoever does that.
+    pub dispatch: Cost,
     /// What the interrupt at a request's end costs, before the bios' owners are told.
     pub interrupt: Cost,
     /// On which CPU.
@@ -106,8 +108,9 @@ const fn segments(bytes: u64) -> u32 {
     bytes.div_ceil(SEGMENT) as u32
 }
 
-/// Set in the number of a request whose interrupt is being handled.
+/// Set in the number of a request whose interrupt is being handled, and of one that the driver is getting.
 const HANDLED: u64 = 1 << 63;
+const DISPATCHED: u64 = 1 << 62;
 
 impl Disk {
     /// The part `me`, before the disk number `disk` of the bank, which is `size` bytes; it counts as
@@ -254,19 +257,30 @@ impl Disk {
         while self.in_flight < self.spec.tags {
             let Some(request) = self.waiting.next(&self.requests, core.now) else { return };
             self.in_flight += 1;
-            let asked = &self.requests[request];
-            let request = Request {
-                id: u64::from(request),
-                op: asked.op,
-                fua: asked.fua,
-                offset: Bytes::new(asked.offset),
-                len: Bytes::new(asked.len),
-            };
-            let taken = core.bank.submit(Nanos::new(core.now), self.disk, request);
-            taken.unwrap_or_else(|refused| {
-                panic!("{request:?} for {}: {refused}", core.devices[self.device].name)
-            });
+            let cost = self.spec.dispatch;
+            if cost.is_nothing() || core.is_held_up() {
+                // Who is held up has handed on all that it had before, and pays for it when it goes on.
+                core.charge(cost);
+                self.to_disk(core, request);
+            } else {
+                core.run_here(cost, self.me, u64::from(request) | DISPATCHED);
+            }
         }
+    }
+
+    fn to_disk(&self, core: &mut Core, request: u32) {
+        let asked = &self.requests[request];
+        let request = Request {
+            id: u64::from(request),
+            op: asked.op,
+            fua: asked.fua,
+            offset: Bytes::new(asked.offset),
+            len: Bytes::new(asked.len),
+        };
+        let taken = core.bank.submit(Nanos::new(core.now), self.disk, request);
+        taken.unwrap_or_else(|refused| {
+            panic!("{request:?} for {}: {refused}", core.devices[self.device].name)
+        });
     }
 
     fn end(&mut self, core: &mut Core, request: u32) {
@@ -315,6 +329,10 @@ impl Part for Disk {
     fn worked(&mut self, core: &mut Core, token: u64) {
         if token & HANDLED != 0 {
             self.end(core, (token & !HANDLED) as u32);
+            return;
+        }
+        if token & DISPATCHED != 0 {
+            self.to_disk(core, (token & !DISPATCHED) as u32);
             return;
         }
         self.in_flight -= 1;

@@ -105,6 +105,10 @@ impl Cpus {
         self.threads[thread.0 as usize].holds_plug = holds;
     }
 
+    pub(crate) fn is_held_up(&self, thread: ThreadId) -> bool {
+        self.threads[thread.0 as usize].held_up > 0
+    }
+
     pub(crate) fn holds_plug(&self, thread: ThreadId) -> bool {
         let thread = &self.threads[thread.0 as usize];
         // The kernel flushes a plug when its thread blocks.

@@ -125,6 +125,11 @@ impl Core {
         Some(thread)
     }
 
+    /// Whether the thread of this context waits inside the call that it has made.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.context.is_some_and(|thread| self.cpus.is_held_up(thread))
+    }
+
     /// What a thread waited for since [`Core::hold_up`] has come.
     pub fn let_on(&mut self, thread: ThreadId) {
         self.cpus.let_on(self.now, &mut self.queue, thread, self.context);

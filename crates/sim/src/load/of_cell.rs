@@ -213,6 +213,7 @@ fn job(order: &SimRequest<'_>, name: &str) -> JobSpec {
         submit: costs.once("submit"),
         complete: costs.once("complete"),
         pause: costs.once("fio_pause"),
+        page: costs.once("direct_page"),
         byte_cycles_1024: costs.byte_1024("touch_byte"),
     }
 }

@@ -309,6 +309,7 @@ fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
             tags: 128,
             most_bytes: MIB,
             most_segments: 168,
+            dispatch: Cost::NONE,
             interrupt: Cost::NONE,
             interrupts: Interrupts::Submitter,
             kernel,

@@ -44,6 +44,9 @@ pub struct JobSpec {
     pub complete: Cost,
     /// What a pause costs it, when it is over.
     pub pause: Cost,
+    /// What each page of a request past the page cache costs besides: to hold it, to map it for the driver, to
+    /// let it go.
+    pub page: Cost,
     /// What each byte costs besides, where the program touches it: cycles in units of 1/1024.
     pub byte_cycles_1024: u64,
 }
@@ -276,7 +279,8 @@ impl Jobs {
 impl Job {
     fn submit_cost(&self) -> Cost {
         let bytes = self.next.map_or(0, |next| if next.op == Op::Write { next.len } else { 0 });
-        self.spec.submit.and(self.touch(bytes))
+        let pages = self.next.map_or(0, |next| if next.direct { next.len.div_ceil(PAGE) } else { 0 });
+        self.spec.submit.and(self.spec.page.times(pages)).and(self.touch(bytes))
     }
 
     fn complete_cost(&self) -> Cost {
@@ -317,6 +321,8 @@ impl Job {
         }
     }
 }
+
+const PAGE: u64 = 4096;
 
 /// A job that fell behind its rate makes up for so much of it.
 const CATCH_UP_NS: Time = 1_000_000_000;

@@ -1,8 +1,8 @@
 //! What is done with a stripe (`raid5.c: handle_stripe` and what it calls).
 
-use super::super::array::{Kind, Tag};
+use super::super::array::{Kind, MdCosts, Tag};
 use super::super::resync::{Content, Repair};
-use super::super::stripes::{Head, NONE, Sync};
+use super::super::stripes::{Head, NONE, Share, Sync};
 use super::{BLOCK, IN_VAIN, Parity, ReadModifyWrite, State};
 use crate::cpu::Cost;
 use crate::engine::{Bio, Core};
@@ -40,8 +40,8 @@ impl Parity {
             state.up_to_date += u32::from(block.up_to_date);
             if block.to_read != NONE && block.up_to_date {
                 self.stripes.block(stripe, member).to_read = NONE;
-                let answered = self.answer(core, block.to_read);
-                *cost = cost.and(self.copied(answered));
+                *cost = cost.and(self.copied(core, block.to_read));
+                self.answer(core, block.to_read);
             } else {
                 state.to_read += u32::from(block.to_read != NONE);
             }
@@ -72,14 +72,25 @@ impl Parity {
         count
     }
 
-    pub(super) fn copied(&self, blocks: u64) -> Cost {
-        Cost::cycles(blocks * BLOCK * self.costs.copy_byte_1024 / 1024)
+    /// A block is copied for each share of a list. The pages before it in its request are passed: half of all
+    /// in the mean.
+    pub(super) fn copied(&self, core: &Core, mut share: u32) -> Cost {
+        let mut cost = Cost::NONE;
+        while share != NONE {
+            let Share { bio, next, .. } = self.stripes.shares[share];
+            let passed = core.bios[bio.0].len / BLOCK / 2;
+            let copy = Cost::cycles(BLOCK * self.costs.copy_byte_1024 / 1024);
+            cost = cost.and(copy).and(self.costs.stripe_seek.times(passed));
+            share = next;
+        }
+        cost
     }
 
     /// So many blocks go into the parities.
     pub(super) fn computed(&self, blocks: u64) -> Cost {
-        let parities = if self.geometry.level() == MdLevel::Raid6 { 2 } else { 1 };
-        Cost::cycles(parities * blocks * BLOCK * self.costs.xor_byte_1024 / 1024)
+        let MdCosts { xor_byte_1024: xor, syndrome_byte_1024: more, .. } = self.costs;
+        let each_1024 = if self.geometry.level() == MdLevel::Raid6 { 2 * (xor + more) } else { xor };
+        Cost::cycles(blocks * BLOCK * each_1024 / 1024)
     }
 
     /// Does what can be done with a stripe now (`handle_stripe`); what it costs beside looking.
@@ -99,6 +110,7 @@ impl Parity {
             return cost;
         }
         self.stripes.head(stripe).delayed = false;
+        cost = cost.and(self.costs.stripe_member.times(u64::from(self.geometry.members())));
         let mut state = self.analyse(core, stripe, &mut cost);
         if std::mem::take(&mut self.stripes.head(stripe).drained) {
             self.want_writes(stripe);
@@ -115,12 +127,13 @@ impl Parity {
             self.fill(stripe, &mut state, &mut cost);
         }
         if state.to_write > 0 {
-            self.dirty(stripe, &mut state, &mut cost);
+            self.dirty(core, stripe, &mut state, &mut cost);
         }
         if state.syncing {
             self.sync(core, stripe, &mut state, &mut cost);
         }
-        self.submit_blocks(core, stripe);
+        let submitted = self.submit_blocks(core, stripe);
+        cost = cost.and(self.costs.stripe_io.times(submitted));
         if state.dec_preread {
             self.preread_ends(core);
         }
@@ -276,7 +289,7 @@ impl Parity {
     }
 
     /// Decides how new data becomes parity, and reads for it or computes it (`handle_stripe_dirtying`).
-    pub(super) fn dirty(&mut self, stripe: u32, state: &mut State, cost: &mut Cost) {
+    pub(super) fn dirty(&mut self, core: &Core, stripe: u32, state: &mut State, cost: &mut Cost) {
         let members = self.geometry.members();
         let head = *self.stripes.head(stripe);
         let (mut modify, mut reconstruct) = (0, 0);
@@ -324,7 +337,7 @@ impl Parity {
             self.stripes.head(stripe).delayed = true;
         }
         if state.locked == 0 && (reconstruct == 0 || modify == 0) && !self.stripes.head(stripe).bit_delay {
-            self.compute_parity(stripe, state, reconstruct == 0, cost);
+            self.compute_parity(core, stripe, state, reconstruct == 0, cost);
         }
     }
 
@@ -336,10 +349,17 @@ impl Parity {
     }
 
     /// Drains data into the cache and computes the parities (`schedule_reconstruction`, `raid_run_ops`).
-    pub(super) fn compute_parity(&mut self, stripe: u32, state: &mut State, whole: bool, cost: &mut Cost) {
+    pub(super) fn compute_parity(
+        &mut self,
+        core: &Core,
+        stripe: u32,
+        state: &mut State,
+        whole: bool,
+        cost: &mut Cost,
+    ) {
         let members = self.geometry.members();
         for one in self.batch_of(stripe) {
-            let (mut drained, mut shares) = (0, 0);
+            let mut drained = 0;
             for member in 0..members {
                 let block = *self.stripes.block(one, member);
                 if block.to_write == NONE || !(whole || block.up_to_date) {
@@ -350,11 +370,7 @@ impl Parity {
                 (entry.locked, entry.up_to_date, entry.overwritten) = (true, true, false);
                 (entry.written, entry.to_write) = (entry.to_write, NONE);
                 drained += 1;
-                let mut share = entry.written;
-                while share != NONE {
-                    shares += 1;
-                    share = self.stripes.shares[share].next;
-                }
+                *cost = cost.and(self.copied(core, block.to_write));
             }
             if drained == 0 {
                 return;
@@ -366,7 +382,7 @@ impl Parity {
             }
             let data = u64::from(self.geometry.data_members());
             let inputs = if whole { data } else { 2 * drained + 1 };
-            *cost = cost.and(self.copied(shares)).and(self.computed(inputs));
+            *cost = cost.and(self.computed(inputs));
             if one == stripe {
                 state.locked += drained as u32;
                 if whole && drained == data && !self.stripes.head(stripe).full_write {
@@ -421,8 +437,9 @@ impl Parity {
     }
 
     /// Submits what blocks want, member by member, so that requests to one lie one after the other
-    /// (`ops_run_io`).
-    pub(super) fn submit_blocks(&mut self, core: &mut Core, stripe: u32) {
+    /// (`ops_run_io`); how many.
+    pub(super) fn submit_blocks(&mut self, core: &mut Core, stripe: u32) -> u64 {
+        let mut submitted = 0;
         let batch = self.batch_of(stripe);
         let Head { waited_for, fua, .. } = *self.stripes.head(stripe);
         for member in (0..self.geometry.members()).rev() {
@@ -447,7 +464,9 @@ impl Parity {
                 let bio = self.below.request(op, tag, row * BLOCK, BLOCK);
                 let write = op == Op::Write;
                 core.submit(Bio { sync: !write || waited_for, fua: write && fua, ..bio });
+                submitted += 1;
             }
         }
+        submitted
     }
 }

@@ -67,19 +67,20 @@ struct Setup {
     waited_for: bool,
     /// After how long the array is called clean.
     clean_after: Option<Time>,
+    costs: MdCosts,
     spec: ParitySpec,
 }
 
 impl Setup {
     fn new(level: MdLevel, members: u32) -> Self {
-        let spec = ParitySpec::default();
-        Self { level, members, missing: None, depth: 1, waited_for: true, clean_after: None, spec }
+        let (costs, spec) = (MdCosts::default(), ParitySpec::default());
+        Self { level, members, missing: None, depth: 1, waited_for: true, clean_after: None, costs, spec }
     }
 
     fn run(self, scripts: Vec<Vec<Step>>) -> Ran {
         let missing: Vec<u32> = self.missing.into_iter().collect();
         let (mut testbed, mut spec, logs) = testbed(&md(self.level, None), self.members, &missing);
-        spec.safe_mode_delay = self.clean_after;
+        (spec.safe_mode_delay, spec.costs) = (self.clean_after, self.costs);
         let me = testbed.world.next_part();
         let array = Parity::new(&mut testbed.world.core, me, 0, &spec, self.spec);
         testbed.world.add(Box::new(array));
@@ -171,6 +172,7 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
             tags: 64,
             most_bytes: MIB,
             most_segments: 168,
+            dispatch: Cost::NONE,
             interrupt: Cost::cycles(2000),
             interrupts: Interrupts::Submitter,
             kernel: governors::KernelVersion::new(6, 12, 0),
@@ -315,12 +317,38 @@ fn a_thread_without_a_stripe_asks_for_no_more_until_it_has_one() {
     }
 }
 
+/// What threads whose names have this in them took of CPUs of 1 GHz: cycles.
+fn busy(ran: &Ran, name: &str) -> u64 {
+    let threads = ran.testbed.world.core.cpus.thread_times();
+    threads.filter(|(thread, ..)| thread.contains(name)).map(|(_, _, ns)| ns).sum()
+}
+
+#[test]
+fn the_arrays_thread_pays_for_what_a_full_row_makes_it_look_at_copy_and_send() {
+    // So much that what it takes to switch to the thread does not count.
+    let many = 1_000_000;
+    let each = Cost::cycles(many);
+    let took = |level, members, costs| {
+        let setup = Setup { costs, ..Setup::new(level, members) };
+        let ran = setup.run(vec![write(0, 256 * KIB)]);
+        (busy(&ran, "md0_raid") / many, ran.counter("stripes_handled"))
+    };
+    let raid5 = |costs| took(MdLevel::Raid5, 5, costs);
+    let blocks = 16 * 5;
+    assert_eq!(raid5(MdCosts { stripe_io: each, ..MdCosts::FREE }).0, blocks);
+    // The first of the batch stands for all.
+    let (times, looks) = raid5(MdCosts { stripe_member: each, ..MdCosts::FREE });
+    // The last look answers the write, with which this machine stops.
+    assert_eq!(times, (looks - 1) * 5);
+    // For each of 64 pages half of them are passed.
+    assert_eq!(raid5(MdCosts { stripe_seek: each, ..MdCosts::FREE }).0, 64 * 32);
+    let more = MdCosts { syndrome_byte_1024: 1024 * many, ..MdCosts::FREE };
+    assert_eq!(raid5(more).0, 0);
+    assert_eq!(took(MdLevel::Raid6, 6, more).0, 2 * 256 * KIB, "into each of two parities");
+}
+
 #[test]
 fn the_arrays_thread_does_the_work_or_its_group_does() {
-    let busy = |ran: &Ran, name: &str| -> u64 {
-        let threads = ran.testbed.world.core.cpus.thread_times();
-        threads.filter(|(thread, ..)| thread.contains(name)).map(|(_, _, ns)| ns).sum()
-    };
     let mut setup = Setup { depth: 16, ..Setup::new(MdLevel::Raid5, 5) };
     let steps = vec![many(Op::Write, 4 * 64 * MIB)];
     let alone = setup.run(steps.clone());
