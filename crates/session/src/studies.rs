@@ -57,6 +57,7 @@ pub const SHIPPED: &[ShippedStudy] = shipped![
     "raid5-journal",
     "raid5-journal-sim",
     "readahead",
+    "sequential-grid",
     "published/dmcrypt",
     "published/dmcrypt-assumptions",
     "published/dmcrypt-utilisation",
