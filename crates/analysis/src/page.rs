@@ -287,6 +287,7 @@ fn differs(then: &Study, now: &Study) -> Vec<&'static str> {
         ("the target", then.target == now.target),
         ("the stack", then.stack == now.stack),
         ("the workloads", then.workloads == now.workloads),
+        ("the loads beside them", then.beside == now.beside),
         ("the factors", then.factors == now.factors),
         ("the settings", then.settings == now.settings),
         ("the lab machine", then.lab == now.lab),

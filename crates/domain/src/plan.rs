@@ -5,7 +5,7 @@ use crate::order;
 use crate::rng::Seed;
 use crate::setting::SettingRequest;
 use crate::stack::{Changes, Stack, StackError};
-use crate::study::{Study, Target, Tool, Workload};
+use crate::study::{Companion, Study, Target, Tool, Workload};
 use std::collections::BTreeMap;
 
 /// One combination of levels with a workload, its options and settings resolved.
@@ -15,6 +15,8 @@ pub struct Cell {
     pub id: CellId,
     /// The workload, with the levels' options merged into its own.
     pub workload: Workload,
+    /// The loads that run beside it, in the order of the file.
+    pub beside: Vec<Companion>,
     /// Factor name to level name, of the factors that apply.
     pub levels: BTreeMap<String, String>,
     /// The study's settings and then the levels', later ones winning.
@@ -85,10 +87,16 @@ impl Plan {
     /// of another run with this seed, and its simulation, ask for the same requests.
     pub fn in_trial(&self, cell: &Cell, key: &TrialKey) -> Cell {
         let mut cell = cell.clone();
-        if cell.workload.varies() {
-            let purpose = format!("fio of {}, block {}", cell.id, key.block);
-            let own = || (self.seed.stream(&purpose).bits() >> 32).to_string();
-            cell.workload.options.entry("randseed".into()).or_insert_with(own);
+        let of_workload = format!("fio of {}, block {}", cell.id, key.block);
+        let beside = cell.beside.iter_mut().map(|companion| {
+            let purpose = format!("{of_workload}, beside it {}", companion.load.name);
+            (&mut companion.load, purpose)
+        });
+        for (load, purpose) in std::iter::once((&mut cell.workload, of_workload.clone())).chain(beside) {
+            if load.varies() {
+                let own = || (self.seed.stream(&purpose).bits() >> 32).to_string();
+                load.options.entry("randseed".into()).or_insert_with(own);
+            }
         }
         cell
     }
@@ -147,6 +155,7 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
         let mut cell = Cell {
             id: CellId::new(names),
             workload: workload.clone(),
+            beside: study.beside.clone(),
             levels: BTreeMap::new(),
             settings: study.settings.clone(),
             stack: None,
@@ -159,6 +168,7 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             cell.levels.insert(factor.name.clone(), level.name.clone());
             cell.workload.options.extend(level.options.clone());
             changes.extend(level.stack.clone());
+            cell.beside.retain(|companion| level.beside.get(&companion.load.name) != Some(&false));
             if level.kernel.is_some() {
                 cell.kernel.clone_from(&level.kernel);
             }
@@ -188,12 +198,15 @@ fn stack(study: &Study, changes: &Changes) -> Result<Option<Stack>, StackError> 
     study.stack.as_ref().map(|draft| draft.with(changes)?.build()).transpose()
 }
 
-/// Puts the levels into a command's `{factor}` placeholders.
+/// Puts the levels into the `{factor}` placeholders of commands.
 fn fill_placeholders(cell: &mut Cell) {
-    let Tool::Command { argv, .. } = &mut cell.workload.tool else { return };
-    for argument in argv {
-        for (factor, level) in &cell.levels {
-            *argument = argument.replace(&format!("{{{factor}}}"), level);
+    let beside = cell.beside.iter_mut().map(|companion| &mut companion.load.tool);
+    for tool in std::iter::once(&mut cell.workload.tool).chain(beside) {
+        let Tool::Command { argv, .. } = tool else { continue };
+        for argument in argv {
+            for (factor, level) in &cell.levels {
+                *argument = argument.replace(&format!("{{{factor}}}"), level);
+            }
         }
     }
 }
@@ -209,6 +222,7 @@ mod tests {
             options: BTreeMap::from([(name.to_owned(), (*l).to_owned())]),
             settings: vec![],
             stack: Changes::new(),
+            beside: BTreeMap::new(),
             kernel: None,
             machine: None,
             pstates: None,
@@ -229,6 +243,7 @@ mod tests {
             target: Target::None,
             stack: None,
             workloads: vec![workload("a"), workload("b")],
+            beside: vec![],
             factors,
             settings: vec![],
             measure: Measure::default(),

@@ -200,6 +200,7 @@ mod tests {
             workload: Workload { name: workload.into(), tool: Tool::Fio, options: BTreeMap::new() },
             levels: levels.iter().map(|(f, l)| ((*f).to_owned(), (*l).to_owned())).collect(),
             settings: vec![],
+            beside: Vec::new(),
             stack: None,
             kernel: None,
             machine: None,

@@ -32,6 +32,8 @@ pub struct Study {
     pub stack: Option<stack::StackSpec>,
     /// The workloads, in the order of the file; at least one. Two or more are a factor of their own.
     pub workloads: Vec<Workload>,
+    /// The loads that run beside the workloads, in the order of the file; a level may leave one out.
+    pub beside: Vec<Companion>,
     /// What is varied, in the order of the file.
     pub factors: Vec<Factor>,
     /// Settings that are the same in every trial.
@@ -138,6 +140,17 @@ impl Workload {
     }
 }
 
+/// A load that runs beside the workload for as long as a trial takes. It is no part of what is measured: what
+/// it reports is kept as it was written, and its CPU time has a role of its own
+/// ([`crate::trace::Role::Beside`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Companion {
+    /// What runs, with options by which it goes on until it is ended.
+    pub load: Workload,
+    /// How long it runs alone before the workload is started.
+    pub lead: Nanos,
+}
+
 /// The programs whose reports Flyball understands, by name. What else is known of them is in the crate
 /// `workloads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,6 +245,8 @@ pub struct Level {
     pub settings: Vec<SettingRequest>,
     /// What it changes in the study's stack.
     pub stack: stack::Changes,
+    /// Whether these companions run beside the workload; those that it does not name do.
+    pub beside: BTreeMap<String, bool>,
     /// The kernel that it wants a lab machine to run; no other machine can do that.
     pub kernel: Option<String>,
     /// The machine that it wants to be simulated; every other machine is what it is.
@@ -350,6 +365,7 @@ mod tests {
             target: Target::None,
             stack: None,
             workloads: vec![],
+            beside: vec![],
             factors: ["governor", "threads", "read-ahead"].map(factor).into(),
             settings: vec![],
             measure: Measure::default(),

@@ -12,7 +12,7 @@
 //! | `psi.cpu.some_us` `psi.io.some_us` `.full_us` `psi.memory.…` | µs | `/proc/pressure` |
 //! | `memory.dirty_pages` `.writeback_pages` `.dirty_threshold_pages` `.background_threshold_pages` (gauges); `memory.dirtied_pages` `.written_pages` | pages | `/proc/vmstat` |
 //! | `rapl.package-0.uj` (wraps at `max_energy_range_uj`) | µJ | powercap |
-//! | `role.workload.ns` and so on, one for each [`Role`] | ns of CPU time | clocks of processes (`clock_getcpuclockid(3)`) |
+//! | `role.workload.ns` and so on, one for each of [`Role::columns`] | ns of CPU time | clocks of processes (`clock_getcpuclockid(3)`) |
 //! | `recorder.ns` | ns of CPU time | the recorder's own thread |
 //!
 //! An imported trace has the same names where the meaning is the same (a share of an interval becomes a
@@ -235,11 +235,13 @@ pub enum Role {
     Flyball,
     /// Every other user process.
     Other,
+    /// A load that a study has beside its workload, and all its descendants.
+    Beside,
 }
 
 impl Role {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Role; 12] = [
+    pub const ALL: [Role; 13] = [
         Role::Workload,
         Role::Array,
         Role::Crypt,
@@ -252,7 +254,13 @@ impl Role {
         Role::Kernel,
         Role::Flyball,
         Role::Other,
+        Role::Beside,
     ];
+
+    /// The roles that a trace has columns of: that of loads beside the workload only where there are such.
+    pub fn columns(has_beside: bool) -> impl Iterator<Item = Role> {
+        Self::ALL.into_iter().filter(move |role| has_beside || *role != Role::Beside)
+    }
 
     /// As it is stored and shown.
     pub const fn name(self) -> &'static str {
@@ -269,6 +277,7 @@ impl Role {
             Role::Kernel => "kernel",
             Role::Flyball => "flyball",
             Role::Other => "other",
+            Role::Beside => "beside",
         }
     }
 

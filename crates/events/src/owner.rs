@@ -15,12 +15,14 @@ pub enum Owner {
     Kernel = 2,
     /// Anybody else's.
     Other = 3,
+    /// The root of a load beside the workload, or a descendant of one.
+    Beside = 4,
 }
 
 impl Owner {
     /// From its byte in a file.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        [Owner::Workload, Owner::Flyball, Owner::Kernel, Owner::Other]
+        [Owner::Workload, Owner::Flyball, Owner::Kernel, Owner::Other, Owner::Beside]
             .into_iter()
             .find(|owner| *owner as u8 == byte)
     }
@@ -32,6 +34,7 @@ impl Owner {
             Owner::Flyball => Role::Flyball,
             Owner::Kernel => kernel_role(name),
             Owner::Other => Role::Other,
+            Owner::Beside => Role::Beside,
         }
     }
 }

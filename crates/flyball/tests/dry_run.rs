@@ -30,6 +30,33 @@ fn there_already(target: &str) -> String {
 }
 
 #[test]
+fn a_dry_run_shows_what_would_run_beside_the_workload_and_a_missing_program() {
+    let place = Place::new();
+    let burner =
+        "[beside.burner]\ntool = \"fio\"\noptions = { ioengine = \"cpuio\", cpuload = 50 }\nlead = \"2s\"\n";
+    let study = place.study("beside", &format!("{SMALL}{burner}"));
+    let told = place.ok(&["run", &study, "--dry-run"]);
+    assert!(
+        told.contains("  beside fio --output-format=json+ --output=RAW/beside-burner/fio.json"),
+        "{told}"
+    );
+    assert!(
+        told.contains("--ioengine=cpuio --cpuload=50") && told.contains("(burner, started 2.0 s before)"),
+        "{told}"
+    );
+    let plan: serde_json::Value =
+        serde_json::from_str(&place.ok(&["run", &study, "--dry-run", "--json"])).unwrap();
+    assert_eq!(
+        (&plan["cells"][0]["beside"][0]["name"], &plan["cells"][0]["beside"][0]["lead_seconds"]),
+        (&"burner".into(), &2.0.into())
+    );
+    let missing = "[beside.it]\ntool = \"command\"\nargv = [\"no-such-program\"]\n";
+    let output = place.output(&["run", &place.study("missing", &format!("{SMALL}{missing}")), "--dry-run"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("not possible: cannot run `no-such-program`"), "{told}");
+}
+
+#[test]
 fn a_dry_run_names_what_is_there_already_and_what_becomes_of_it() {
     let place = Place::new();
     let data = place.path("data");

@@ -173,6 +173,34 @@ fn kill_9_takes_the_jobs_of_fio_along_which_live_in_sessions_of_their_own() {
     wait_until("the target is removed", || !place.path("notebook/work/target").exists());
 }
 
+/// Whether a process runs whose number is in this file.
+fn runs(file: &std::path::Path) -> bool {
+    let pid = std::fs::read_to_string(file).unwrap_or_default();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn kill_9_takes_a_load_beside_the_workload_along_with_all_that_it_started() {
+    let place = Place::new();
+    let [first, left] = ["first", "left"].map(|name| place.path(name));
+    let load = format!(
+        "[beside.loops]\ntool = \"command\"\nlead = \"0s\"\n\
+         argv = [\"sh\", \"-c\", \"setsid sh -c 'echo $$ > {}; sleep 1000; true' & echo $$ > {}; sleep 1000; true\"]\n",
+        left.display(),
+        first.display()
+    );
+    let text = SMALL
+        .replace("tool = \"dd\"", "tool = \"fio\"")
+        .replace("direction = \"read\"", "rw = \"read\", runtime = \"60s\", time_based = true")
+        .replace("direction = \"write\"", "rw = \"write\", runtime = \"60s\", time_based = true");
+    let mut child = place.spawn(&["run", &place.study("beside", &format!("{text}{load}"))]);
+    wait_until("the load and the workload run", || runs(&first) && runs(&left) && workloads_of(&place) >= 2);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    wait_until("nothing of them is left", || !runs(&first) && !runs(&left) && workloads_of(&place) == 0);
+}
+
 #[test]
 fn ctrl_c_keeps_what_was_measured_and_the_next_run_adds_only_what_is_missing() {
     let place = Place::new();

@@ -662,3 +662,95 @@ fn a_study_without_a_machine_is_offered_those_that_fit_and_why_the_others_do_not
     assert!(fit < other, "{list}");
     place.measure(&["run", &study, "--on", "sim", "--machine", "skylake-leap421", "--dry-run"]);
 }
+
+/// Small encrypted reads of a slow device on one CPU, with and without a load that keeps it busy.
+const BESIDE: &str = r#"
+flyball = 1
+name = "beside"
+question = "Does a busy neighbour raise the frequency?"
+
+[sim]
+machine = "lab"
+
+[lab]
+vcpus = 1
+pstates = "laptop-5"
+
+[stack.disk]
+kind = "devices"
+null_blk = "1GiB"
+attributes = "irqmode=2 completion_nsec=10000000"
+
+[stack.vault]
+kind = "crypt"
+on = "disk"
+type = "plain"
+cipher = "aes-cbc-essiv:sha256"
+key_size = 256
+
+[workload.small]
+tool = "fio"
+options = { rw = "read", bs = "4k", ioengine = "psync", direct = true, number_ios = 100 }
+
+[beside.burner]
+LOAD
+
+[settings]
+governor = "GOVERNOR"
+TUNABLES
+
+[factor.burner]
+beside = "burner"
+levels = [false, true]
+
+[measure]
+repeats = 5
+confidence = 0.9
+"#;
+
+const BURNER: &str = "tool = \"fio\"\noptions = { ioengine = \"cpuio\", cpuload = 100 }";
+
+/// The CPU time by role of each level's first trial, of a run under this governor.
+fn roles_of_beside(governor: &str) -> std::collections::BTreeMap<String, serde_json::Value> {
+    let place = Place::new();
+    let tunables = "\"ondemand.sampling_rate\" = 100000\n\"ondemand.up_threshold\" = 95\n";
+    let text = BESIDE.replace("LOAD", BURNER).replace("GOVERNOR", governor);
+    let text = text.replace("TUNABLES\n", if governor == "ondemand" { tunables } else { "" });
+    place.ok(&["run", &place.study("beside", &text), "--on", "sim", "--seed", "1"]);
+    let trials = place.trial_files().into_iter().map(|text| {
+        let trial: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let level = trial["levels"]["burner"].as_str().unwrap().to_owned();
+        (level, trial["measurement"]["roles_ns"].clone())
+    });
+    trials.collect()
+}
+
+#[test]
+fn a_busy_load_beside_the_workload_brings_ondemand_to_the_top_and_its_time_is_not_the_workloads() {
+    let (ondemand, performance) = (roles_of_beside("ondemand"), roles_of_beside("performance"));
+    eprintln!("{ondemand:?}\n{performance:?}");
+    let (alone, with) = (&ondemand["false"], &ondemand["true"]);
+    assert!(alone["beside"].is_null());
+    let used = |roles: &serde_json::Value, role: &str| roles[role].as_f64().unwrap();
+    assert!(used(with, "beside") > 10.0 * used(with, "workload"), "{with}");
+    // The same bytes take the less CPU time to decrypt, the higher the frequency is.
+    let slower = |roles| used(roles, "crypt") / used(&performance["false"], "crypt");
+    assert!(
+        slower(alone) > 1.2 && slower(with) < 1.05,
+        "{} alone, {} beside it",
+        slower(alone),
+        slower(with)
+    );
+}
+
+#[test]
+fn a_load_that_no_model_knows_is_refused_by_name() {
+    let place = Place::new();
+    let load = "tool = \"command\"\nargv = [\"bzip2\"]";
+    let text = BESIDE.replace("LOAD", load).replace("GOVERNOR", "performance").replace("TUNABLES", "");
+    let study = place.study("beside", &text);
+    let output = place.output(&["run", &study, "--on", "sim", "--seed", "1"]);
+    let said = support::stderr(&output);
+    assert!(said.contains("the load `burner` beside the workload: the simulation knows fio"), "{said}");
+    assert!(said.contains("not what `bzip2` would do"), "{said}");
+}

@@ -12,6 +12,7 @@ use domain::trial::{Provenance, Run};
 use lab::guest::{Opening, Reply, Request, receive, send};
 use machine::{Ledger, LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
+use runner::beside::Started;
 use runner::reproduce::{Places, script};
 use runner::{BetweenTrials, Devices, Done, Host, Stop, StorageSetup, Target, TrialContext, TrialFiles};
 use std::cell::RefCell;
@@ -61,7 +62,12 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let governors = Governors::read(opening.dilation)?;
     let fixed = runner::environment::fixed(&machine);
     let watch = Watch { now: RefCell::default(), unmeasured: RefCell::default() };
-    let mut announce = |pid: u32, target: Option<&Target>| watch.begin(pid, target);
+    let mut announce = |started: Started<'_>| {
+        // CPUs are paced from the workload's first work on.
+        if let Started::Workload(pid, target) = started {
+            watch.begin(pid, target);
+        }
+    };
     let context = TrialContext {
         machine: &machine,
         ledger: &mut ledger,
@@ -131,7 +137,8 @@ impl Bench<'_> {
             done.trial.disturb(disturbance);
         }
         let places = Places::of(host.kept().target(), &raw);
-        let Done { mut trial, commands, .. } = done;
+        let Done { mut trial, commands, beside, .. } = done;
+        let places = places.with_beside(&beside);
         // What it ran, and not what that stands for.
         let script = script(&trial, &self.plan.study.target, &commands, &places);
         lab::dilation::shrink(&mut trial, self.opening.dilation);

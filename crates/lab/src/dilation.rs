@@ -14,7 +14,7 @@ pub use domain::lab::{UNSCALED, Unscaled};
 use domain::passage::Given;
 use domain::plan::Cell;
 use domain::setting::{SettingRecord, SettingRequest};
-use domain::study::Measure;
+use domain::study::{Companion, Measure};
 use domain::time::Nanos;
 use domain::trial::{Measurement, Trial};
 use domain::units::Unit;
@@ -86,11 +86,16 @@ pub const TIMERS: &[(&str, Scales)] = {
 
 /// Turns a cell, and how it is measured, into the guest's time, which is `d` times slower.
 ///
-/// fio's times and rates, those of loads on a database, settings of [`TIMERS`]; the recorder's interval, the
-/// timeout and the settling, each within what is allowed. What fio or the kernel does not read as a number
-/// stays as it is. dd says nothing of time, and what a command's arguments say of it is not known: they stay.
+/// fio's times and rates, also of loads beside the workload, and their lead; those of loads on a database;
+/// settings of [`TIMERS`]; the recorder's interval, the timeout and the settling, each within what is
+/// allowed. What fio or the kernel does not read as a number stays as it is. dd says nothing of time, and
+/// what a command's arguments say of it is not known: they stay.
 pub fn stretch(cell: &mut Cell, measure: &mut Measure, d: f64) {
     workloads::of(&cell.workload.tool).stretch(&mut cell.workload.options, d);
+    for Companion { load, lead } in &mut cell.beside {
+        workloads::of(&load.tool).stretch(&mut load.options, d);
+        *lead = longer(*lead, d);
+    }
     cell.settings.iter_mut().for_each(|request| stretch_setting(request, d));
     stretch_stack(cell, d);
     measure.interval = longer(measure.interval, d).min(SLOWEST_INTERVAL);
@@ -256,6 +261,7 @@ mod tests {
             workload: Workload { name: "w".into(), tool: Tool::Fio, options },
             levels: BTreeMap::new(),
             settings: settings.iter().map(request).collect(),
+            beside: Vec::new(),
             stack: None,
             kernel: None,
             machine: None,

@@ -11,21 +11,21 @@ use std::collections::HashMap;
 pub struct Columns {
     /// Those of each source.
     pub blocks: Vec<Block>,
-    has_roles: bool,
+    roles: Vec<Role>,
 }
 
 impl Columns {
     /// Those of the sources that were declared, without items that have not been seen yet.
     pub fn of(replay: &Replay) -> Self {
         let blocks = replay.sources.iter().map(|sampled| Block::new(sampled.source.clone())).collect();
-        let mut columns = Self { blocks, has_roles: false };
+        let mut columns = Self { blocks, roles: Vec::new() };
         columns.place(replay);
         columns
     }
 
     /// Numbers the columns, now that their blocks have grown.
     pub fn place(&mut self, replay: &Replay) {
-        self.has_roles = replay.tasks.is_some();
+        self.roles = roles(replay);
         let mut first = 0;
         for block in &mut self.blocks {
             block.first = first;
@@ -57,9 +57,7 @@ impl Columns {
         let mut series: Vec<Series> = self.blocks.iter().flat_map(items).collect();
         let nanos =
             |name| Series { name, unit: SeriesUnit::Nanos, kind: SeriesKind::Counter { wraps_at: None } };
-        if self.has_roles {
-            series.extend(Role::ALL.map(|role| nanos(format!("role.{role}.ns"))));
-        }
+        series.extend(self.roles.iter().map(|role| nanos(format!("role.{role}.ns"))));
         series.push(nanos("recorder.ns".to_owned()));
         TraceHead { series, interval: head.interval, start: head.start, frequency: head.frequency }
     }
@@ -70,8 +68,14 @@ impl Columns {
     }
 
     fn count(&self) -> usize {
-        self.of_sources() + if self.has_roles { Role::ALL.len() } else { 0 } + 1
+        self.of_sources() + self.roles.len() + 1
     }
+}
+
+/// The roles that have columns.
+fn roles(replay: &Replay) -> Vec<Role> {
+    let tasks = replay.tasks.as_ref();
+    tasks.map_or_else(Vec::new, |tasks| Role::columns(tasks.has_beside()).collect())
 }
 
 /// The columns of one source: its items one after the other.
@@ -154,7 +158,7 @@ impl Row {
         tick: &Tick,
     ) -> Result<Option<&[Option<u64>]>, proc::Error> {
         let is_fresh = std::mem::take(&mut self.is_fresh);
-        let mut has_grown = replay.tasks.is_some() && !columns.has_roles;
+        let mut has_grown = roles(replay).len() > columns.roles.len();
         for (sampled, block) in replay.sources.iter().zip(&columns.blocks) {
             if sampled.changed || is_fresh {
                 has_grown |= !take_in(sampled, block, &mut self.known)?;
@@ -164,8 +168,9 @@ impl Row {
             return Ok(None);
         }
         if let Some(tasks) = &replay.tasks {
-            for (value, ns) in self.known[columns.of_sources()..].iter_mut().zip(tasks.roles()) {
-                *value = Some(ns);
+            let used = tasks.roles();
+            for (value, role) in self.known[columns.of_sources()..].iter_mut().zip(&columns.roles) {
+                *value = Some(used[*role as usize]);
             }
         }
         if let Some(own) = self.known.last_mut() {

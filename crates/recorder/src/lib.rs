@@ -25,7 +25,7 @@
 //!
 //! # What it cannot see
 //! A process that lives shorter than an interval, and what a process runs between its last sample and its
-//! end. For the workload [`Recording::set_workload_cpu`] closes this gap with what `wait4` accounts. The time
+//! end. For the workload [`Recording::set_cpu`] closes this gap with what `wait4` accounts. The time
 //! of a thread that is running may be stale by up to one scheduler tick.
 
 mod buffers;

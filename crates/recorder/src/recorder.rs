@@ -57,6 +57,9 @@ pub struct RecorderConfig {
     pub writing: Writing,
     /// Which events are recorded beside the samples; `None` for none.
     pub events: Option<Events>,
+    /// The first processes of loads that run beside the workload. They and their descendants, and whatever is
+    /// in the process group or session that one of them leads, have the role of such loads.
+    pub beside: Vec<u32>,
     /// Where the kernel's files are.
     pub roots: Roots,
 }
@@ -70,6 +73,7 @@ impl RecorderConfig {
             threads: ThreadScope::All,
             writing: Writing::WhenFull,
             events: None,
+            beside: Vec::new(),
             roots: Roots::default(),
         }
     }

@@ -56,13 +56,13 @@ impl Recording {
         self.survey.trace_head()
     }
 
-    /// Tells what `wait4` accounts to the workload's first process and those descendants that were waited for
-    /// (`ru_utime + ru_stime`). It knows the processes that lived too shortly to be sampled, while sampling
-    /// knows those that nobody waited for: the larger is the workload's time, and only the total changes, not
-    /// the rows.
-    pub fn set_workload_cpu(&mut self, cpu: Nanos) {
+    /// Tells what `wait4` accounts to the first process of the workload, or of a load beside it, and those
+    /// descendants that were waited for (`ru_utime + ru_stime`). It knows the processes that lived too
+    /// shortly to be sampled, while sampling knows those that nobody waited for: the larger is the role's
+    /// time, and only the total changes, not the rows.
+    pub fn set_cpu(&mut self, role: Role, cpu: Nanos) {
         if cpu > Nanos::ZERO {
-            let seen = self.survey.roles.entry(Role::Workload).or_insert(cpu);
+            let seen = self.survey.roles.entry(role).or_insert(cpu);
             *seen = cpu.max(*seen);
         }
     }

@@ -252,6 +252,7 @@ pub struct TaskTable {
     roles: [u64; Role::ALL.len()],
     owners: BTreeMap<u32, Owner>,
     declared: u64,
+    has_beside: bool,
     busiest: Vec<ThreadTime>,
 }
 
@@ -289,6 +290,11 @@ impl TaskTable {
         self.roles
     }
 
+    /// Whether any load ran beside the workload.
+    pub fn has_beside(&self) -> bool {
+        self.has_beside
+    }
+
     /// The owners that were found out later than their processes.
     pub fn owners(&self) -> BTreeMap<u32, Owner> {
         self.owners.clone()
@@ -308,6 +314,7 @@ impl TaskTable {
 
     fn add_process(&mut self, process: Process) {
         let owner = self.owners.get(&process.id).copied().unwrap_or(process.owner);
+        self.has_beside |= owner == Owner::Beside;
         let part = Part { role: owner.role(&process.name), name: process.name, ns: 0 };
         let (pid, last_ns) = (process.pid, process.base_ns);
         let work = Work { pid, owner, last_ns, has_threads: false, now: 0, parts: vec![part] };
@@ -338,6 +345,7 @@ impl TaskTable {
     fn reassign(&mut self, mut fields: Fields<'_>) -> Option<()> {
         let (id, owner) = (fields.u32()?, Owner::from_byte(fields.u8()?)?);
         self.owners.insert(id, owner);
+        self.has_beside |= owner == Owner::Beside;
         let Some(work) = self.processes.get_mut(&id) else { return Some(()) };
         work.owner = owner;
         for part in &mut work.parts {

@@ -5,6 +5,7 @@ use crate::clock;
 use crate::event_rings::Rings;
 use crate::recorder::{Interval, RecorderConfig, ThreadScope};
 use crate::spool::{Kind, Writer, Writing};
+use crate::task::Owner;
 use crate::tasks::Tasks;
 use crate::texts::Sources;
 use domain::{Nanos, Timestamp};
@@ -114,7 +115,7 @@ impl Sampler {
             ],
         );
         sources.declare(&mut spool);
-        let tasks = match config.threads {
+        let mut tasks = match config.threads {
             ThreadScope::None => None,
             ThreadScope::All => match Tasks::open(&config.roots, interval, &mut spool) {
                 Ok(tasks) => Some(tasks),
@@ -124,6 +125,9 @@ impl Sampler {
                 }
             },
         };
+        if let Some(tasks) = &mut tasks {
+            config.beside.iter().for_each(|root| tasks.follow(*root, Owner::Beside, &mut spool));
+        }
         // First, so that a recording that ends early has them too.
         for note in &sources.absent {
             spool.frame(Kind::Absent, 0, &[note.as_bytes()]);
@@ -188,7 +192,7 @@ impl Sampler {
             if root != *known {
                 *known = root;
                 if let Some(tasks) = &mut self.tasks {
-                    tasks.follow(root, &mut self.spool);
+                    tasks.follow(root, Owner::Workload, &mut self.spool);
                     if let Some(rings) = &mut self.rings {
                         rings.follow(root, tasks);
                     }

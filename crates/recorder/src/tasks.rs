@@ -48,8 +48,8 @@ pub struct Tasks {
     list_at: Option<u64>,
     next_listing_ns: u64,
     next_id: u32,
-    /// The workload's first process, and that of a server that it asks.
-    roots: Vec<u32>,
+    /// The first processes of the workload, of a server that it asks, and of loads beside it.
+    roots: Vec<(u32, Owner)>,
     processes: Vec<Followed>,
     by_pid: HashMap<u32, Known>,
     threads: Threads,
@@ -129,18 +129,18 @@ impl Tasks {
         self.processes.iter().map(|process| (process.pid, process.owner, &process.name))
     }
 
-    /// A first process of the workload: it and its descendants are the workload from the recording's start
-    /// on.
-    pub fn follow(&mut self, root: u32, spool: &mut Writer) {
+    /// A first process of the workload, or of a load beside it: it and its descendants are that from the
+    /// recording's start on.
+    pub fn follow(&mut self, root: u32, owner: Owner, spool: &mut Writer) {
         self.discover(spool);
-        self.roots.push(root);
-        let workload = self.descendants(root);
+        self.roots.push((root, owner));
+        let family = self.descendants(root);
         for process in &mut self.processes {
-            if workload.contains(&process.pid) && process.owner != Owner::Workload {
-                process.owner = Owner::Workload;
-                spool.frame(Kind::Owner, 0, &[&process.id.to_le_bytes(), &[Owner::Workload as u8]]);
+            if family.contains(&process.pid) && process.owner != owner {
+                process.owner = owner;
+                spool.frame(Kind::Owner, 0, &[&process.id.to_le_bytes(), &[owner as u8]]);
                 if let Some(known) = self.by_pid.get_mut(&process.pid) {
-                    known.owner = Owner::Workload;
+                    known.owner = owner;
                 }
             }
         }
@@ -297,14 +297,15 @@ impl Tasks {
         if stat.is_kernel() {
             return Owner::Kernel;
         }
-        if self.roots.iter().any(|root| [pid, stat.group, stat.session].contains(root)) {
-            return Owner::Workload;
+        let is_led = |(root, _): &&(u32, Owner)| [pid, stat.group, stat.session].contains(root);
+        if let Some((_, owner)) = self.roots.iter().find(is_led) {
+            return *owner;
         }
         if pid == std::process::id() {
             return Owner::Flyball;
         }
         match self.by_pid.get(&stat.parent).map(|known| known.owner) {
-            Some(owner @ (Owner::Workload | Owner::Flyball)) => owner,
+            Some(owner @ (Owner::Workload | Owner::Beside | Owner::Flyball)) => owner,
             _ => Owner::Other,
         }
     }
@@ -369,7 +370,7 @@ enum Birth {
 impl Followed {
     fn is_due(&self, tick: u64, quiet_every: u64) -> bool {
         self.quiet < QUIET_AFTER
-            || self.owner == Owner::Workload
+            || matches!(self.owner, Owner::Workload | Owner::Beside)
             || (tick + u64::from(self.id)).is_multiple_of(quiet_every)
     }
 

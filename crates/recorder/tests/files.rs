@@ -58,6 +58,7 @@ impl Machine {
             threads: ThreadScope::None,
             writing: Writing::WhenFull,
             events: None,
+            beside: Vec::new(),
             roots: Roots { proc: path("proc"), sys: path("sys") },
         })
         .unwrap();
@@ -238,6 +239,7 @@ fn a_text_that_is_not_what_the_kernel_writes_is_an_error_with_its_line() {
         threads: ThreadScope::None,
         writing: Writing::WhenFull,
         events: None,
+        beside: Vec::new(),
         roots: Roots { proc: path("proc"), sys: path("sys") },
     })
     .unwrap();

@@ -106,7 +106,7 @@ const STEP: f64 = 0.01;
 const IOWAIT: f64 = 0.2;
 
 /// Threads for which no request waits.
-const BESIDE: [Role; 2] = [Role::Flyball, Role::Kernel];
+const BESIDE: [Role; 3] = [Role::Flyball, Role::Kernel, Role::Beside];
 
 impl Load {
     /// The load of a trial, by the part of its trace in which it was under way; `depth`: how many requests

@@ -139,6 +139,7 @@ mod tests {
             options: BTreeMap::new(),
             settings: vec![],
             stack: BTreeMap::new(),
+            beside: Default::default(),
             kernel: None,
             machine: None,
             pstates: None,

@@ -8,6 +8,7 @@
 //!   that left the group, as fio's jobs do.
 //! - Its output goes to files, not to memory, up to [`MAX_PRINTED`].
 
+use crate::beside::Beside;
 use crate::{Error, Readable};
 use domain::Nanos;
 use domain::units::Bytes;
@@ -65,6 +66,8 @@ pub struct Task<'a> {
     pub timeout: Nanos,
     /// Set by somebody else when it is to be ended.
     pub interrupt: &'a AtomicBool,
+    /// What it is ended with, once one of them does not run as it should.
+    pub beside: &'a Beside,
     /// What it reads, and writes to nothing but its report then; none where what it works on is Flyball's
     /// own.
     pub only_reads: Option<&'a Readable>,
@@ -83,6 +86,8 @@ pub enum How {
     PrintedTooMuch,
     /// By us, because somebody asked us to stop.
     Interrupted,
+    /// By us, because a load beside it did not run any more.
+    Abandoned,
 }
 
 /// What a child left behind.
@@ -107,6 +112,19 @@ pub struct Ended {
 /// # Panics
 /// Where `argv` is empty.
 pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error> {
+    let running = start(task)?;
+    started(running.pid());
+    running.finish(task)
+}
+
+/// Starts a child, which dies with this value.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// Where `argv` is empty.
+pub(crate) fn start(task: &Task<'_>) -> Result<Running, Error> {
     let (program, arguments) = task.argv.split_first().expect("a command has at least a program");
     let stdout = File::create(&task.stdout).map_err(|e| Error::file("create", &task.stdout, e))?;
     let stderr = File::create(&task.stderr).map_err(|e| Error::file("create", &task.stderr, e))?;
@@ -127,9 +145,13 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
 
     let begin = Instant::now();
     let child = command.spawn().map_err(|e| spawn_error(program, e))?;
-    let running = Running { program, pid: Pid::from_child(&child), pidfd: None, mark };
-    started(child.id());
-    running.finish(task, begin)
+    let output = [task.stdout.clone(), task.stderr.clone()];
+    let pid = Pid::from_child(&child);
+    let mut running =
+        Running { program: program.clone(), pid, pidfd: None, mark, output, begin, ended: None };
+    let pidfd = pidfd_open(pid, PidfdFlags::empty());
+    running.pidfd = Some(pidfd.map_err(|e| Error::child("watch", program, e.into()))?);
+    Ok(running)
 }
 
 /// What somebody has set for the databases of their own does not reach ours (PostgreSQL's documentation,
@@ -158,57 +180,103 @@ pub(crate) fn forget_settings(command: &mut Command) {
 }
 
 /// A child that has not been waited for. Until it has, its group's number is not given to anybody else.
-struct Running<'a> {
-    program: &'a str,
+#[derive(Debug)]
+pub(crate) struct Running {
+    program: String,
     pid: Pid,
     pidfd: Option<OwnedFd>,
     mark: Mark,
+    /// Its standard output and error.
+    output: [PathBuf; 2],
+    begin: Instant,
+    /// Once it has been waited for.
+    ended: Option<Ended>,
 }
 
-impl Running<'_> {
-    fn finish(mut self, task: &Task<'_>, begin: Instant) -> Result<Ended, Error> {
-        let watched = pidfd_open(self.pid, PidfdFlags::empty())
-            .map_err(|e| Error::child("watch", self.program, e.into()))
-            .and_then(|pidfd| {
-                self.pidfd = Some(pidfd);
-                self.watch(task, begin)
-            });
-        if watched.is_err() {
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
             self.signal(Signal::KILL);
+            workload::end(&self.mark);
+            // One that does not end, even so, is not waited for; whoever drops it has worse to tell.
+            if self.pidfd.is_none() || self.ended_within(LAST_WAIT).unwrap_or_default() {
+                let _ = self.reap();
+            }
         }
-        let cause = watched?;
-        let elapsed = nanos(begin.elapsed());
-        // Whatever it started and left behind goes with it.
+    }
+}
+
+impl Running {
+    /// Its process id, which is its group's as well.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Its program, as it was started.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+
+    fn finish(mut self, task: &Task<'_>) -> Result<Ended, Error> {
+        let cause = self.watch(task)?;
+        self.take_away(cause)
+    }
+
+    /// Ends it with all that it started, by SIGTERM first: some programs then tell what they did. Where it
+    /// still ran, [`Ended::how`] is [`How::Interrupted`] or [`How::PrintedTooMuch`].
+    pub(crate) fn stop(mut self) -> Result<Ended, Error> {
+        if self.ended_within(Duration::ZERO)? {
+            return self.take_away(None);
+        }
+        let cause = if self.has_printed_too_much() { How::PrintedTooMuch } else { How::Interrupted };
+        self.end()?;
+        self.take_away(Some(cause))
+    }
+
+    /// Kills what is left of it and of what it started, and waits for it. `cause`: why it was ended, where we
+    /// did that.
+    fn take_away(&mut self, cause: Option<How>) -> Result<Ended, Error> {
+        let elapsed = nanos(self.begin.elapsed());
         self.signal(Signal::KILL);
         let (status, usage) = self.reap()?;
         workload::end(&self.mark);
-        if cause == Some(How::PrintedTooMuch) {
-            shorten(&task.stdout)?;
-            shorten(&task.stderr)?;
-        }
         let how = match cause {
             Some(how) => how,
             None if libc::WIFSIGNALED(status) => How::Killed(libc::WTERMSIG(status)),
             None => How::Exited(libc::WEXITSTATUS(status)),
         };
-        Ok(Ended { how, elapsed, user: time_of(usage.ru_utime), system: time_of(usage.ru_stime) })
+        let (user, system) = (time_of(usage.ru_utime), time_of(usage.ru_stime));
+        let ended = Ended { how, elapsed, user, system };
+        self.ended = Some(ended);
+        if how == How::PrintedTooMuch {
+            self.output.iter().try_for_each(|path| shorten(path))?;
+        }
+        Ok(ended)
+    }
+
+    /// Whether it printed more than it may.
+    pub(crate) fn has_printed_too_much(&self) -> bool {
+        let size = |path: &PathBuf| path.metadata().map_or(0, |m| m.len());
+        self.output.iter().map(size).sum::<u64>() > MAX_PRINTED.get()
     }
 
     /// Waits for the end; where we had to bring it about, says why.
-    fn watch(&self, task: &Task<'_>, begin: Instant) -> Result<Option<How>, Error> {
+    fn watch(&self, task: &Task<'_>) -> Result<Option<How>, Error> {
         let timeout = Duration::from(task.timeout);
         let look = Duration::from(task.interval).clamp(LOOK.0, LOOK.1);
         loop {
-            let left = timeout.saturating_sub(begin.elapsed());
+            let left = timeout.saturating_sub(self.begin.elapsed());
             if self.ended_within(left.min(look))? {
                 return Ok(None);
             }
             let cause = if task.interrupt.load(Ordering::Relaxed) {
                 How::Interrupted
-            } else if begin.elapsed() >= timeout {
+            } else if self.begin.elapsed() >= timeout {
                 How::TimedOut
-            } else if printed(task) > MAX_PRINTED.get() {
+            } else if self.has_printed_too_much() {
                 How::PrintedTooMuch
+            } else if !task.beside.all_run() {
+                How::Abandoned
             } else {
                 continue;
             };
@@ -236,7 +304,8 @@ impl Running<'_> {
         )))
     }
 
-    fn ended_within(&self, span: Duration) -> Result<bool, Error> {
+    /// Whether it ends within that time.
+    pub(crate) fn ended_within(&self, span: Duration) -> Result<bool, Error> {
         let pidfd = self.pidfd.as_ref().expect("a child is watched only once its pidfd is open");
         let deadline = Instant::now() + span;
         loop {
@@ -248,7 +317,7 @@ impl Running<'_> {
                 // A signal to us may be the interruption: let the caller look.
                 Err(rustix::io::Errno::INTR) if left < LOOK.0 => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::child("wait for", self.program, e.into())),
+                Err(e) => return Err(Error::child("wait for", &self.program, e.into())),
             }
         }
     }
@@ -270,7 +339,7 @@ impl Running<'_> {
             }
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
-                return Err(Error::child("wait for", self.program, error));
+                return Err(Error::child("wait for", &self.program, error));
             }
         }
     }
@@ -309,11 +378,6 @@ pub(crate) fn spawn_error(program: &str, error: io::Error) -> Error {
     Error::child("start", program, error)
 }
 
-fn printed(task: &Task<'_>) -> u64 {
-    let size = |path: &Path| path.metadata().map_or(0, |m| m.len());
-    size(&task.stdout) + size(&task.stderr)
-}
-
 fn nanos(span: Duration) -> Nanos {
     Nanos::new(u64::try_from(span.as_nanos()).expect("a child runs for less than 584 years"))
 }
@@ -349,6 +413,7 @@ mod tests {
             interval: Nanos::from_millis(10),
             timeout,
             interrupt,
+            beside: &Beside::default(),
             only_reads: None,
         };
         let mut group = 0;

@@ -37,12 +37,12 @@ const SLEW: f64 = 0.0005;
 /// How long a machine must have slept for it to be called so.
 const MIN_SLEEP: Nanos = Nanos::from_millis(1);
 
-/// What happened between two snapshots, besides a workload that used `workload` of CPU time. `resyncs`: the
-/// study has an array synchronised meanwhile.
-pub fn judge(before: &Snapshot, after: &Snapshot, workload: Nanos, resyncs: bool) -> Vec<Disturbance> {
+/// What happened between two snapshots, besides a workload and the loads beside it, which used `study` of CPU
+/// time together. `resyncs`: the study has an array synchronised meanwhile.
+pub fn judge(before: &Snapshot, after: &Snapshot, study: Nanos, resyncs: bool) -> Vec<Disturbance> {
     let checks = [
         steal(before, after),
-        other_load(before, after, workload),
+        other_load(before, after, study),
         if resyncs { resync_ended(before, after) } else { resync(before, after) },
         throttled(before, after),
         clock_step(before, after),

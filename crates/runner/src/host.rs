@@ -1,13 +1,14 @@
 //! [`HostBench`]: one run of a workload on this machine, recorded and guarded.
 
+use crate::beside::{Beside, Started};
 use crate::child::{self, Ended, How, Task};
 use crate::event_facts::TrialEvents;
 use crate::guards;
 use crate::server::Access;
 use crate::snapshot::Snapshot;
 use crate::steady;
-use crate::tools::{self, Job};
-use crate::{Error, Target};
+use crate::tools::{self, Invocation, Job};
+use crate::{Error, Target, beside};
 use analysis::recorded::Ends;
 use domain::bench::{Bench, BenchError, Sink};
 use domain::inventory::Cpufreq;
@@ -15,14 +16,15 @@ use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
 use domain::per_work;
 use domain::plan::Cell;
 use domain::stack::Stack;
-use domain::study::{Tool, Workload};
+use domain::study::Tool;
 use domain::time::Nanos;
 use domain::trace::Role;
-use domain::trial::{MAX_THREADS, Measurement};
+use domain::trial::{Disturbance, MAX_THREADS, Measurement};
 use domain::units::Unit;
 use machine::Machine;
 use recorder::{Events, Interval, Recorder, RecorderConfig, Recording};
 use rustix::process::Rlimit;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use workloads::{Elapsed, TargetAccess};
@@ -55,25 +57,20 @@ pub struct HostBench<'a> {
     pub timeout: Nanos,
     /// Set by somebody else when the workload is to be ended.
     pub interrupt: &'a AtomicBool,
-    /// Is told the workload's process group and what it works on as soon as it runs, for whoever ends it
-    /// should Flyball be killed.
-    pub announce: &'a mut dyn FnMut(u32, Option<&Target>),
+    /// Is told each process group as soon as it runs, for whoever ends it should Flyball be killed.
+    pub announce: &'a mut dyn FnMut(Started<'_>),
 }
 
 impl Bench for HostBench<'_> {
     fn run(&mut self, cell: &Cell, sink: &mut dyn Sink) -> Result<Measurement, BenchError> {
         let resyncs = cell.stack.as_ref().is_some_and(Stack::resyncs_in_background);
-        self.measure(&cell.workload, resyncs, sink).map_err(BenchError::from)
+        self.measure(cell, resyncs, sink).map_err(BenchError::from)
     }
 }
 
 impl HostBench<'_> {
-    fn measure(
-        &mut self,
-        workload: &Workload,
-        resyncs: bool,
-        sink: &mut dyn Sink,
-    ) -> Result<Measurement, Error> {
+    fn measure(&mut self, cell: &Cell, resyncs: bool, sink: &mut dyn Sink) -> Result<Measurement, Error> {
+        let workload = &cell.workload;
         if let Some(target) = self.target {
             target.verify()?;
         }
@@ -87,33 +84,16 @@ impl HostBench<'_> {
             host: tools::host(),
         };
         let invocation = tools::invocation(&job)?;
-        let task = Task {
-            argv: &invocation.argv,
-            folder: invocation.folder.as_deref(),
-            stdout: self.raw.join(tools::STDOUT),
-            stderr: self.raw.join(tools::STDERR),
-            descriptors: self.descriptors,
-            environment: self.server.map_or(&[], |server| server.connection.environment.as_slice()),
-            interval: self.interval,
-            timeout: self.timeout,
-            interrupt: self.interrupt,
-            only_reads: self.target.and_then(Target::to_be_read),
+        let beside = Beside::start(self, &job, &cell.beside)?;
+        let ran = self.run_beside(&job, &invocation, &beside);
+        let (ran, used) = match (ran, beside.end()) {
+            (Err(Error::Interrupted), _) => return Err(Error::Interrupted),
+            // Why a load beside it ended says more than that the workload was ended with it.
+            (_, Err(error)) => return Err(error),
+            (ran, Ok(used)) => (ran?, used),
         };
-        let unsteady = match workloads::of(&workload.tool).conditioning(&job).map_err(Error::from)? {
-            Some(asked) => steady::reach(self, &job, &asked)?,
-            None => None,
-        };
-        let recording = TrialRecording::begin(self.machine, self.raw, self.interval, self.events);
-        if let Some(pid) = self.server.and_then(|server| server.pid) {
-            recording.follow_server(pid);
-        }
-        let ended = child::run(&task, &mut |pid| {
-            (self.announce)(pid, self.target);
-            recording.follow(pid);
-        });
-        // The recording is ended first, whatever became of the workload.
-        let recorded = recording.end(self.machine);
-        let ended = ended?;
+        let used = used.map(|used| used.saturating_sub(ran.before));
+        let ended = ran.ended;
         if ended.how == How::Interrupted {
             return Err(Error::Interrupted);
         }
@@ -125,12 +105,58 @@ impl HostBench<'_> {
         }
         let mut outcome = tools::outcome(&job, self.version)?;
         add_elapsed(&mut outcome, &workload.tool, &ended);
-        let measurement = bare(outcome, invocation.argv, &ended);
-        let child = Some(ended.user + ended.system);
-        let mut measurement = recorded.complete(measurement, child, resyncs, sink)?;
-        measurement.disturbances.extend(unsteady);
+        let mut measurement = bare(outcome, invocation.argv, &ended);
+        measurement.commands.extend(beside::commands(&job, &cell.beside)?.into_iter().map(|one| one.argv));
+        let child = [(Role::Workload, Some(ended.user + ended.system)), (Role::Beside, used)];
+        let child = child.into_iter().filter_map(|(role, used)| Some((role, used?))).collect();
+        let mut measurement = ran.recorded.complete(measurement, child, resyncs, sink)?;
+        measurement.disturbances.extend(ran.unsteady);
         Ok(measurement)
     }
+
+    /// Conditions what the workload works on, and runs it, recorded.
+    fn run_beside(&mut self, job: &Job<'_>, invocation: &Invocation, beside: &Beside) -> Result<Ran, Error> {
+        let task = Task {
+            argv: &invocation.argv,
+            folder: invocation.folder.as_deref(),
+            stdout: self.raw.join(tools::STDOUT),
+            stderr: self.raw.join(tools::STDERR),
+            descriptors: self.descriptors,
+            environment: self.server.map_or(&[], |server| server.connection.environment.as_slice()),
+            interval: self.interval,
+            timeout: self.timeout,
+            interrupt: self.interrupt,
+            beside,
+            only_reads: self.target.and_then(Target::to_be_read),
+        };
+        let unsteady = match workloads::of(&job.workload.tool).conditioning(job).map_err(Error::from)? {
+            Some(asked) => steady::reach(self, job, beside, &asked)?,
+            None => None,
+        };
+        let before = beside.used();
+        let loads = beside.processes();
+        let recording = TrialRecording::begin(self.machine, self.raw, self.interval, self.events, loads);
+        if let Some(pid) = self.server.and_then(|server| server.pid) {
+            recording.follow_server(pid);
+        }
+        let ended = child::run(&task, &mut |pid| {
+            (self.announce)(Started::Workload(pid, self.target));
+            recording.follow(pid);
+        });
+        // The recording is ended first, whatever became of the workload.
+        let recorded = recording.end(self.machine);
+        Ok(Ran { unsteady, recorded, ended: ended?, before })
+    }
+}
+
+/// A workload that was run.
+struct Ran {
+    /// Where what it works on was not brought to a steady state.
+    unsteady: Option<Disturbance>,
+    recorded: RecordedTrial,
+    ended: Ended,
+    /// The CPU time of the loads beside it before the recording.
+    before: Nanos,
 }
 
 /// A trial that is being recorded, and what the machine was like before it. Where the recorder could not
@@ -155,15 +181,17 @@ pub(crate) struct RecordedTrial {
 }
 
 impl TrialRecording {
+    /// `beside`: the first processes of loads that run beside the workload.
     pub(crate) fn begin(
         machine: &dyn Machine,
         raw: &Path,
         interval: impl Into<Interval>,
         events: Option<&TrialEvents>,
+        beside: Vec<u32>,
     ) -> Self {
         let before = Snapshot::read(machine);
         let spool = Spool::new(raw);
-        Self { before, recorder: spool.start(interval, events), spool, events: events.cloned() }
+        Self { before, recorder: spool.start(interval, events, beside), spool, events: events.cloned() }
     }
 
     /// Names the workload's first process.
@@ -191,18 +219,18 @@ impl TrialRecording {
 }
 
 impl RecordedTrial {
-    /// Adds to a measurement what was recorded, and what went on besides. `child` is the CPU time of the
-    /// workload's process as the kernel gave it when that ended; `None` where it has not ended.
+    /// Adds to a measurement what was recorded, and what went on besides. `waited_for` is the CPU time of the
+    /// workload's process, and of loads beside it, as the kernel gave it when they ended.
     pub(crate) fn complete(
         self,
         mut measurement: Measurement,
-        child: Option<Nanos>,
+        waited_for: BTreeMap<Role, Nanos>,
         resyncs: bool,
         sink: &mut dyn Sink,
     ) -> Result<Measurement, Error> {
         match self.recording {
             Ok(recording) => {
-                add_recording(&mut measurement, recording, child, sink)?;
+                add_recording(&mut measurement, recording, &waited_for, sink)?;
                 if let Some(events) = &self.events {
                     events.add_to(&mut measurement, self.cpufreq.as_ref());
                 }
@@ -212,9 +240,10 @@ impl RecordedTrial {
         let busy = guards::busy(&self.before, &self.after).map(|busy| (CPU_BUSY.to_owned(), busy));
         measurement.outcome.metrics.extend(busy);
         per_work::add(&mut measurement.outcome.metrics);
-        let of_role = measurement.roles.get(&Role::Workload).copied().unwrap_or(Nanos::ZERO);
-        let workload = of_role.max(child.unwrap_or(Nanos::ZERO));
-        measurement.disturbances = guards::judge(&self.before, &self.after, workload, resyncs);
+        let used = |times: &BTreeMap<Role, Nanos>, role| times.get(&role).copied().unwrap_or_default();
+        let of_role = |role| used(&measurement.roles, role).max(used(&waited_for, role));
+        let study = of_role(Role::Workload) + of_role(Role::Beside);
+        measurement.disturbances = guards::judge(&self.before, &self.after, study, resyncs);
         guards::name_culprits(&mut measurement.disturbances, &measurement.threads);
         Ok(measurement)
     }
@@ -232,9 +261,10 @@ impl Spool {
         &self,
         interval: impl Into<Interval>,
         events: Option<&TrialEvents>,
+        beside: Vec<u32>,
     ) -> recorder::Result<Recorder> {
         let events = events.map(|events| Events::of(events.sets.clone(), events.file.clone()));
-        Recorder::start(RecorderConfig { events, ..RecorderConfig::new(interval, self.0.clone()) })
+        Recorder::start(RecorderConfig { events, beside, ..RecorderConfig::new(interval, self.0.clone()) })
     }
 }
 
@@ -273,12 +303,10 @@ fn bare(outcome: Outcome, argv: Vec<String>, ended: &Ended) -> Measurement {
 fn add_recording(
     measurement: &mut Measurement,
     mut recording: Recording,
-    child: Option<Nanos>,
+    waited_for: &BTreeMap<Role, Nanos>,
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
-    if let Some(cpu) = child {
-        recording.set_workload_cpu(cpu);
-    }
+    waited_for.iter().for_each(|(role, cpu)| recording.set_cpu(*role, *cpu));
     let mut ends = Ends::before(sink);
     match recording.decode(&mut ends) {
         Ok(()) => measurement.outcome.metrics.extend(ends.of_machine()),
@@ -299,7 +327,7 @@ mod tests {
     use domain::bench::SinkError;
     use domain::ids::CellId;
     use domain::rng::Seed;
-    use domain::study::MetricPattern;
+    use domain::study::{MetricPattern, Workload};
     use domain::trace::TraceHead;
     use domain::trial::ThreadTime;
     use domain::units::Bytes;
@@ -366,6 +394,7 @@ mod tests {
                 workload,
                 levels: Default::default(),
                 settings: Vec::new(),
+                beside: Vec::new(),
                 stack: None,
                 kernel: None,
                 machine: None,
@@ -384,7 +413,7 @@ mod tests {
                 descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
                 timeout: self.timeout,
                 interrupt: &AtomicBool::new(false),
-                announce: &mut |group, _| self.groups.push(group),
+                announce: &mut |started| self.groups.push(started.group()),
             };
             let result = bench.run(&cell, &mut self.rows);
             assert!(!raw.join(SPOOL).exists());

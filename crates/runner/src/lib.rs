@@ -5,6 +5,7 @@
 //! besides is opened for reading, by a tool that cannot write to it; a workload never outlives its trial; a
 //! setting that a trial changed is restored before the trial is returned.
 
+pub mod beside;
 pub mod busy;
 pub mod child;
 pub mod environment;

@@ -3,6 +3,7 @@
 //! It makes its own target in a new folder and refuses to run where that folder exists; settings are written
 //! after the old value was kept, and put back at its end, whichever way it ends.
 
+use crate::beside::BesideCommand;
 use domain::setting::SettingRecord;
 use domain::study::Target;
 use domain::trial::Trial;
@@ -21,6 +22,8 @@ pub struct Places<'a> {
     pub stack: &'a [Vec<String>],
     /// What made the server that the commands ask, where Flyball made one.
     pub server: &'a [Vec<String>],
+    /// What ran beside the workload.
+    pub beside: &'a [BesideCommand],
     /// The folder that took the tools' raw output.
     pub raw: &'a Path,
 }
@@ -33,8 +36,14 @@ impl<'a> Places<'a> {
             device: target.and_then(crate::Target::device),
             stack: target.map_or(&[], crate::Target::built_by),
             server: &[],
+            beside: &[],
             raw,
         }
+    }
+
+    /// With what ran beside the workload.
+    pub fn with_beside(self, beside: &'a [BesideCommand]) -> Self {
+        Self { beside, ..self }
     }
 
     /// With what made the server.
@@ -50,6 +59,7 @@ pub fn script(trial: &Trial, target: &Target, commands: &[Vec<String>], places: 
     write_settings(&mut text, &trial.settings, target, places);
     drop_caches(&mut text, trial);
     name_server(&mut text, target, places.server);
+    start_beside(&mut text, places);
     text.push_str("\n# What was run.\n");
     for argv in commands {
         let words = argv.iter().filter(|word| !word.starts_with(PASSWORD_OPTION));
@@ -195,6 +205,31 @@ fn name_server(text: &mut String, target: &Target, commands: &[Vec<String>]) {
     }
 }
 
+/// Each leads a process group of its own, by which all that it starts is ended with it.
+fn start_beside(text: &mut String, places: &Places<'_>) {
+    let Some(lead) = places.beside.iter().map(|load| load.lead).max() else { return };
+    text.push_str(
+        r#"
+# What ran beside it, from before its start until it had ended.
+BESIDE=
+end_beside() {
+    for group in $BESIDE; do
+        kill -- "-$group" 2> /dev/null || true
+    done
+}
+trap 'end_beside; put_back' EXIT
+"#,
+    );
+    for load in places.beside {
+        let folder = argument(&load.folder.to_string_lossy(), places);
+        let words: Vec<String> = load.argv.iter().map(|word| argument(word, places)).collect();
+        let _ = writeln!(text, "mkdir {folder}");
+        let _ = writeln!(text, "LC_ALL=C setsid {} > /dev/null &", words.join(" "));
+        text.push_str("BESIDE=\"$BESIDE $!\"\n");
+    }
+    let _ = writeln!(text, "sleep {}", lead.secs());
+}
+
 fn drop_caches(text: &mut String, trial: &Trial) {
     match trial.environment.get("caches").map(String::as_str) {
         Some(crate::DROPPED_ALL) => {
@@ -299,7 +334,7 @@ mod tests {
     use super::*;
     use domain::ids::{CellId, RunId, TrialKey};
     use domain::setting::SettingName;
-    use domain::time::Timestamp;
+    use domain::time::{Nanos, Timestamp};
     use domain::trial::{Provenance, Validity};
     use domain::units::Bytes;
     use proptest::prelude::*;
@@ -337,7 +372,7 @@ mod tests {
     }
 
     fn places() -> Places<'static> {
-        Places { target: None, device: None, stack: &[], server: &[], raw: Path::new("/n/raw") }
+        Places { target: None, device: None, stack: &[], server: &[], beside: &[], raw: Path::new("/n/raw") }
     }
 
     fn sh_accepts(script: &str) -> bool {
@@ -383,6 +418,36 @@ mod tests {
         );
         assert!(text.contains("setting \"/sys/block/${LOOP##*/}/\"queue/read_ahead_kb 16\n"), "{text}");
         assert!(!text.contains("\nrm -rf"), "{text}");
+    }
+
+    #[test]
+    fn what_ran_beside_the_workload_runs_beside_it_and_is_ended_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let load = format!("echo $$ > {}; exec sleep 1000", pid.display());
+        let beside = [BesideCommand {
+            name: "load".into(),
+            argv: ["sh", "-c", &load].map(str::to_owned).to_vec(),
+            working_folder: None,
+            folder: "/n/raw/beside-load".into(),
+            lead: Nanos::from_millis(500),
+        }];
+        let mut trial = trial();
+        trial.settings.clear();
+        trial.environment.clear();
+        let commands = [["cat", &pid.to_string_lossy()].map(str::to_owned).to_vec()];
+        let text = script(&trial, &Target::None, &commands, &places().with_beside(&beside));
+        assert!(text.contains("mkdir \"$RAW\"/beside-load\n"), "{text}");
+        let work = folder.path().join("new");
+        let output = Command::new("sh").args(["-c", &text, "sh"]).arg(&work).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let stat = format!("/proc/{}/stat", String::from_utf8(output.stdout).unwrap().trim());
+        // A killed process needs a moment to die.
+        let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        assert!((0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            is_gone()
+        }));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! periods alternate in random order, with such a pause, are switchback experiments: Bojinov, Simchi-Levi and
 //! Zhao, "Design and analysis of switchback experiments", Management Science 69, 2023.
 
+use crate::beside::Beside;
 use crate::child::{self, How, Task};
 use crate::event_facts::TrialEvents;
 use crate::following::{self, Process};
@@ -131,8 +132,13 @@ impl RunningLoadBench<'_> {
     fn watch(&mut self, sink: &mut dyn Sink) -> Result<Measurement, Error> {
         let load = &self.load.load;
         self.wait(Instant::now() + Duration::from(load.wash_out), &mut || Ok(()))?;
-        let recording =
-            TrialRecording::begin(self.machine, self.raw, Interval::AtLeast(self.interval), self.events);
+        let recording = TrialRecording::begin(
+            self.machine,
+            self.raw,
+            Interval::AtLeast(self.interval),
+            self.events,
+            vec![],
+        );
         if let Some(pid) = self.load.pid() {
             recording.follow(pid);
         }
@@ -168,7 +174,7 @@ impl RunningLoadBench<'_> {
             spent: Default::default(),
             disturbances: Vec::new(),
         };
-        recorded.complete(measurement, None, false, sink)
+        recorded.complete(measurement, BTreeMap::new(), false, sink)
     }
 
     /// Waits until a time, and asks for a level once a second meanwhile.
@@ -211,6 +217,7 @@ impl RunningLoadBench<'_> {
             interval: self.interval,
             timeout: COMMAND_LIMIT,
             interrupt: self.interrupt,
+            beside: &Beside::default(),
             only_reads: None,
         };
         let asked = Instant::now();
@@ -225,7 +232,7 @@ impl RunningLoadBench<'_> {
                 let said = crate::tools::complaint(&stderr).map(|said| format!("; it said: {said}"));
                 return Err(wrong(format!("failed with exit code {code}{}", said.unwrap_or_default())));
             }
-            How::Killed(_) | How::PrintedTooMuch => {
+            How::Killed(_) | How::PrintedTooMuch | How::Abandoned => {
                 return Err(wrong("was killed, or printed too much".into()));
             }
         }

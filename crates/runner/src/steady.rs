@@ -4,6 +4,7 @@
 //!
 //! Each step's report is kept in the trial's folder: `precondition.json`, `round-01.json` and so on.
 
+use crate::beside::Beside;
 use crate::child::{self, Ended, How, Task};
 use crate::tools::{self, Job};
 use crate::{Error, host::HostBench};
@@ -27,17 +28,18 @@ const GRACE: Nanos = Nanos::from_secs(60);
 pub(crate) fn reach(
     bench: &HostBench<'_>,
     job: &Job<'_>,
+    beside: &Beside,
     asked: &Conditioning,
 ) -> Result<Option<Disturbance>, Error> {
     if asked.precondition {
-        run(bench, job, "precondition", fio::precondition(job)?, PRECONDITION)?;
+        run(bench, job, beside, "precondition", fio::precondition(job)?, PRECONDITION)?;
     }
     let Some((metric, round)) = &asked.steady_state else { return Ok(None) };
     let (mut values, mut text) = (Vec::new(), String::new());
     let found = loop {
         let name = fio::round_name(values.len());
         let argv = fio::round(job, values.len(), *round)?;
-        run(bench, job, &name, argv, *round + GRACE)?;
+        run(bench, job, beside, &name, argv, *round + GRACE)?;
         let outcome = tools::report(job, "", &[&format!("{name}.json")])?;
         let value = outcome.metrics.get(metric).map(|metric| metric.value);
         let value = value.ok_or_else(|| {
@@ -75,6 +77,7 @@ fn shown(window: Option<Window>) -> String {
 fn run(
     bench: &HostBench<'_>,
     job: &Job<'_>,
+    beside: &Beside,
     name: &str,
     argv: Vec<String>,
     timeout: Nanos,
@@ -90,6 +93,7 @@ fn run(
         interval: bench.interval,
         timeout,
         interrupt: bench.interrupt,
+        beside,
         only_reads: bench.target.and_then(crate::Target::to_be_read),
     };
     let Ended { how, .. } = child::run(&task, &mut |_| {})?;

@@ -121,6 +121,7 @@ pub fn failure(job: &Job<'_>, program: &str, ended: &Ended) -> Option<String> {
             format!("printed more than {} and was ended", crate::child::MAX_PRINTED)
         }
         How::Interrupted => "was ended because flyball was asked to stop".into(),
+        How::Abandoned => "was ended because a load beside it did not run any more".into(),
     };
     let tool = workloads::of(&job.workload.tool);
     let said = tool.complaints().iter().find_map(|name| complaint(&job.raw.join(name)));
@@ -160,7 +161,7 @@ fn open_end(path: &Path, most: u64) -> std::io::Result<impl Read + use<>> {
     Ok(file.take(most))
 }
 
-fn signal_name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     let name = match signal {
         libc::SIGKILL => "SIGKILL",
         libc::SIGTERM => "SIGTERM",

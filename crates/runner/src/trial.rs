@@ -1,5 +1,6 @@
 //! One whole trial: settings written, machine quiet, workload run, settings read again and put back.
 
+use crate::beside::{self, BesideCommand, Started};
 use crate::event_facts::TrialEvents;
 use crate::running_load::RunningLoadBench;
 use crate::server::{self, Access, Databases, Servers};
@@ -57,6 +58,8 @@ pub struct Done {
     pub restored: RestoreReport,
     /// Every command that was run, also where the workload failed.
     pub commands: Vec<Vec<String>>,
+    /// Those of the loads beside it.
+    pub beside: Vec<BesideCommand>,
 }
 
 /// Where the files of a trial go.
@@ -97,7 +100,7 @@ pub struct TrialContext<'a, 'm> {
 pub struct Host<'a, 'm> {
     context: TrialContext<'a, 'm>,
     kept: &'a mut BetweenTrials,
-    announce: &'a mut dyn FnMut(u32, Option<&Target>),
+    announce: &'a mut dyn FnMut(Started<'_>),
 }
 
 /// What stays from one trial to the next: what workloads run on, the server that they ask, the tools that
@@ -158,11 +161,11 @@ impl BetweenTrials {
 }
 
 impl<'a, 'm> Host<'a, 'm> {
-    /// `announce` is told each workload's process group and what it works on as soon as it runs.
+    /// `announce` is told the process groups of each workload and of loads beside it as soon as they run.
     pub fn new(
         context: TrialContext<'a, 'm>,
         kept: &'a mut BetweenTrials,
-        announce: &'a mut dyn FnMut(u32, Option<&Target>),
+        announce: &'a mut dyn FnMut(Started<'_>),
     ) -> Self {
         Self { context, kept, announce }
     }
@@ -192,6 +195,9 @@ impl<'a, 'm> Host<'a, 'm> {
         let is_kept = measure.keeps_events_of(key.block);
         let events = measure.events_in(key.block).cloned().map(|sets| TrialEvents { sets, file, is_kept });
         let version = self.version(&cell.workload.tool).map_err(failed_early)?;
+        for companion in &cell.beside {
+            self.version(&companion.load.tool).map_err(failed_early)?;
+        }
         if is_running_load(cell) {
             return self.watched(cell, key, &raw, events.as_ref(), version, sink);
         }
@@ -213,6 +219,7 @@ impl<'a, 'm> Host<'a, 'm> {
         };
         // What is refused is refused before any setting is changed.
         let commands = vec![tools::invocation(&job).map_err(failed_early)?.argv];
+        let beside = beside::commands(&job, &cell.beside).map_err(failed_early)?;
         let mut bench = HostBench {
             machine: self.context.machine,
             target: target.as_ref(),
@@ -241,6 +248,7 @@ impl<'a, 'm> Host<'a, 'm> {
             measurement.outcome.warnings.extend(server.warning());
         }
         done.commands = commands;
+        done.beside = beside;
         Ok(done)
     }
 
@@ -380,7 +388,7 @@ impl TrialContext<'_, '_> {
             Err(Failure::Stop(stop)) => return Err(worst(stop, &restored)),
         };
         let trial = self.described(cell, key, started, settings, environment, measured);
-        Ok(Done { trial, restored, commands: Vec::new() })
+        Ok(Done { trial, restored, commands: Vec::new(), beside: Vec::new() })
     }
 
     /// What becomes of a trial whose target could not be made.
@@ -402,7 +410,12 @@ impl TrialContext<'_, '_> {
             Failure::Stop(stop) => Err(stop),
             Failure::Workload(text, environment) => {
                 let trial = self.described(cell, key, started, Vec::new(), environment, Err(text));
-                Ok(Done { trial, restored: RestoreReport::default(), commands: Vec::new() })
+                Ok(Done {
+                    trial,
+                    restored: RestoreReport::default(),
+                    commands: Vec::new(),
+                    beside: Vec::new(),
+                })
             }
         }
     }

@@ -9,6 +9,7 @@
     reason = "a test that panics says where, and one that is skipped, why"
 )]
 
+mod beside;
 mod existing_folder;
 mod fixture;
 mod read_only;

@@ -33,7 +33,10 @@ impl<'a> Availability<'a> {
         let policy = settings.clone().find_map(|setting| without_policy(&LocalMachine, setting));
         let latency = settings.clone().find_map(|setting| without_latency_device(&LocalMachine, setting));
         let missing = policy.into_iter().chain(latency).map(|error| error.to_string());
-        [self.tool(&cell.workload.tool), stack].into_iter().flatten().chain(missing).collect()
+        let beside = cell.beside.iter().map(|companion| &companion.load.tool);
+        let tools = std::iter::once(&cell.workload.tool).chain(beside);
+        let tools: Vec<String> = tools.filter_map(|tool| self.tool(tool)).collect();
+        tools.into_iter().chain(stack).chain(missing).collect()
     }
 
     fn tool(&mut self, tool: &'a Tool) -> Option<String> {

@@ -15,9 +15,10 @@ use machine::ledger::RestoreReport;
 use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, MachineLock, recovery};
 use notebook::Staging;
+use runner::beside::Started;
 use runner::environment::Environment;
 use runner::reproduce::{Places, script};
-use runner::{BetweenTrials, Devices, Done, StorageSetup, Target, TrialContext, TrialFiles};
+use runner::{BetweenTrials, Devices, Done, StorageSetup, TrialContext, TrialFiles};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -187,22 +188,22 @@ impl Backend for Host<'_> {
             identity: &self.record.identity,
         };
         let supervisor = self.supervisor.as_mut().expect("it is dismissed when the host is closed");
-        let mut group = None;
+        let mut groups = Vec::new();
         let mut unheard = Vec::new();
-        let mut announce = |pid: u32, _: Option<&Target>| {
-            group = Some(pid);
-            unheard.extend(supervisor.group(pid).err());
+        let mut announce = |started: Started<'_>| {
+            groups.push(started.group());
+            unheard.extend(supervisor.group(started.group()).err());
         };
         let raw = staging.raw_dir();
         let mut host = runner::Host::new(context, kept, &mut announce);
         let files = TrialFiles { raw: &raw, events: &staging.events_file() };
         let done = host.trial(&run.plan.in_trial(cell, key), key, &files, staging.sink());
-        unheard.extend(group.and_then(|pid| supervisor.gone(pid).err()));
+        unheard.extend(groups.into_iter().filter_map(|group| supervisor.gone(group).err()));
         // A supervisor that is gone is no reason to end: what it would undo, the next start of Flyball
         // undoes.
         unheard.iter().for_each(|error| observer.on(&Event::Warning(&error.to_string())));
-        let Done { trial, restored, commands } = done?;
-        let places = Places::of(kept.target(), &raw).with_server(kept.server_commands());
+        let Done { trial, restored, commands, beside } = done?;
+        let places = Places::of(kept.target(), &raw).with_server(kept.server_commands()).with_beside(&beside);
         let script = script(&trial, &study.target, &commands, &places);
         Ok(TrialMade { trial, script, restored })
     }

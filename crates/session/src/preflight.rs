@@ -212,8 +212,10 @@ pub fn on_a_host(study: &Study) -> Result<()> {
 /// a guest would be given for a database, where this host lacks them.
 pub fn in_the_lab(plan: &Plan) -> Result<()> {
     replays_nothing(&plan.study)?;
-    let of_a_host = |cell: &Cell| workloads::of(&cell.workload.tool).not_stretched(&cell.workload.options);
-    let refused = plan.cells.iter().find_map(|cell| Some((&cell.workload.name, of_a_host(cell)?)));
+    let of_a_host = |load: &Workload| workloads::of(&load.tool).not_stretched(&load.options);
+    let beside = plan.study.beside.iter().map(|companion| &companion.load);
+    let loads = plan.cells.iter().map(|cell| &cell.workload).chain(beside);
+    let refused = loads.into_iter().find_map(|load| Some((load.name.clone(), of_a_host(load)?)));
     let name = &plan.study.name;
     if let Some((workload, option)) = refused {
         return Err(Error::Usage(format!(
@@ -322,7 +324,7 @@ fn varies_nothing_but_pstates(study: &Study) -> bool {
 }
 
 /// Each mistake once, however many cells have it.
-fn mistakes(plan: &Plan, counts: impl Fn(&runner::Error) -> bool) -> BTreeSet<String> {
+fn mistakes(plan: &Plan, counts: impl Fn(&runner::Error) -> bool + Copy) -> BTreeSet<String> {
     let target = target(&plan.study);
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
@@ -332,6 +334,9 @@ fn mistakes(plan: &Plan, counts: impl Fn(&runner::Error) -> bool) -> BTreeSet<St
         if let Some(error) = made.err().filter(|error| replayed(&cell.workload).is_none() && counts(error)) {
             found.insert(format!("workload `{}`: {error}", cell.workload.name));
         }
+        let beside = runner::beside::commands(&job, &cell.beside);
+        found
+            .extend(beside.err().filter(&counts).map(|error| format!("a load beside the workload: {error}")));
         found.extend(cell.settings.iter().filter_map(no_setting));
     }
     found

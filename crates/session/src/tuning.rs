@@ -405,6 +405,7 @@ fn cell_by(changes: Changes<'_>, text: &str, cell: &Cell, metric: Option<&str>) 
     }
     let workload = of_cell(&mut study, cell).ok_or_else(|| wrong("its study has no such workload"))?;
     study.insert("workload".into(), Table::from_iter([(cell.workload.name.clone(), workload)]).into());
+    keep_beside(&mut study, cell);
     let kept = cell.settings.iter().filter(|one| !changes.writes(&one.setting));
     let kept = kept.map(|one| (one.setting.to_string(), Value::from(one.value.clone())));
     study.insert("settings".into(), Table::from_iter(kept).into());
@@ -438,6 +439,24 @@ fn of_cell(study: &mut Table, cell: &Cell) -> Option<Value> {
         table.insert("argv".into(), Value::Array(argv.iter().cloned().map(Value::from).collect()));
     }
     Some(workload)
+}
+
+/// The loads that run beside the cell's workload, and no others, with its levels in their commands.
+fn keep_beside(study: &mut Table, cell: &Cell) {
+    let Some(mut beside) = study.remove("beside").and_then(|value| value.try_into::<Table>().ok()) else {
+        return;
+    };
+    let named = |name: &str| cell.beside.iter().find(|companion| companion.load.name == name);
+    beside.retain(|name, _| named(name).is_some());
+    for (name, load) in &mut beside {
+        let argv = named(name).and_then(|companion| companion.load.tool.command()).map(|(argv, _)| argv);
+        if let (Some(argv), Some(load)) = (argv, load.as_table_mut()) {
+            load.insert("argv".into(), Value::Array(argv.iter().cloned().map(Value::from).collect()));
+        }
+    }
+    if !beside.is_empty() {
+        study.insert("beside".into(), beside.into());
+    }
 }
 
 fn changes_the_stack(factors: &Value) -> bool {

@@ -1,15 +1,15 @@
 //! Runs a cell on a simulated machine: the same trial as a measured one.
 
 use crate::assemble::{Assembled, LoadTarget, Models, SimRequest, assemble};
-use crate::cpu::CpuTimes;
 use crate::engine::{Core, Stopped, World};
 use crate::load::bonnie::{BonnieLoad, Done};
+use crate::load::burner::Burner;
 use crate::load::jobs::{Given, Jobs, Watcher};
 use crate::load::of_cell::{self as loads, Load, Reports};
 use crate::load::oltp::{Oltp, Served};
 use crate::machine::MachineSpec;
 use crate::md::resync::LEFT;
-use crate::record::{self, Recorder};
+use crate::record::{self, Before, Recorder};
 use domain::Study;
 use domain::bench::{Bench, BenchError, Sink};
 use domain::inventory::Inventory;
@@ -20,6 +20,7 @@ use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::SettingRecord;
 use domain::time::Nanos;
+use domain::trace::Role;
 use domain::trial::{Disturbance, Measurement};
 use domain::units::Unit;
 use std::cell::RefCell;
@@ -52,10 +53,13 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
     has_its_metric(order)?;
     let Assembled { mut world, target, settings, inventory, device } =
         assemble(order, loads::caching(order))?;
-    let account = put_in(&mut world, loads::of(order, target)?, target, order);
+    let (load, beside) = (loads::of(order, target)?, loads::beside(order, target)?);
+    let before = lead(&mut world, beside, target, order.cell);
+    let account = put_in(&mut world, load, target, order);
     let measure = &order.study.measure;
-    let mut recorder = Recorder::new(sink, measure.interval);
-    let stopped = world.run(measure.timeout.get(), Some(measure.interval.get().max(1)), &mut recorder);
+    let mut recorder = Recorder::new(sink, measure.interval, before.now);
+    let stopped =
+        world.run(before.now + measure.timeout.get(), Some(measure.interval.get().max(1)), &mut recorder);
     let report = recorder.finish()?;
     match stopped {
         Stopped::Done => {}
@@ -73,21 +77,21 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
     }
     let disturbances = resync_ended(&world).into_iter().collect();
     let core = &mut world.core;
-    let duration = Nanos::new(core.now);
+    let duration = Nanos::new(core.now - before.now);
     let mut metrics = match &account {
         Account::Jobs(given, reports) => metrics(&given.borrow(), *reports)?,
-        Account::Oltp(served) => oltp_metrics(&served.borrow())?,
+        Account::Oltp(served) => oltp_metrics(&served.borrow(), before.now)?,
         Account::Bonnie(done) => bonnie_metrics(&done.borrow(), duration),
     };
-    let joules = core.cpus.joules(core.now);
+    let joules = core.cpus.joules(core.now) - before.joules;
     if joules > 0.0 {
         metrics.insert(
             ENERGY_MODELLED.to_owned(),
             Metric { value: joules, unit: Unit::Joules, better: Better::Lower },
         );
     }
-    add_rates(core, joules, &mut metrics);
-    let roles = record::roles(core);
+    add_rates(core, &before, joules, &mut metrics);
+    let roles = record::roles(core, &before);
     let used = roles.values().fold(Nanos::ZERO, |sum, used| sum + *used);
     metrics.extend(cpu_busy(used, duration, core.cpus.count()).map(|busy| (CPU_BUSY.to_owned(), busy)));
     let outcome = Outcome {
@@ -95,13 +99,13 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
         tool: format!("{}, simulated", order.cell.workload.tool.name()),
         warnings: Vec::new(),
     };
-    let disks = record::disks(core);
+    let disks = record::disks(core, &before);
     let measurement = Measurement {
         outcome,
         commands: Vec::new(),
         duration,
         roles,
-        threads: record::threads(core),
+        threads: record::threads(core, &before),
         disks,
         recorder: Some(report),
         profile: None,
@@ -116,30 +120,27 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
 }
 
 /// Watts and wake-ups, and what a unit of work took of them. Context switches are not counted.
-fn add_rates(core: &mut Core, joules: f64, metrics: &mut BTreeMap<String, Metric>) {
-    let (seconds, cpus) = (Nanos::new(core.now).secs(), 0..core.cpus.count());
-    let entries = cpus.flat_map(|cpu| core.cpus.idle_states(core.now, cpu)).map(|(.., entries)| entries);
-    let entries: Vec<u64> = entries.collect();
+fn add_rates(core: &mut Core, before: &Before, joules: f64, metrics: &mut BTreeMap<String, Metric>) {
+    let seconds = Nanos::new(core.now - before.now).secs();
     let power = (joules > 0.0).then_some((POWER, joules));
-    let wakeups = (!entries.is_empty()).then(|| (WAKEUPS, entries.iter().sum::<u64>() as f64));
+    let wakeups = record::wakeups(core).map(|entries| (WAKEUPS, (entries - before.wakeups) as f64));
     let rate = |(name, value): (&str, f64)| {
         Some((name.to_owned(), per_work::metric(name, value / seconds).filter(|_| seconds > 0.0)?))
     };
     metrics.extend(power.into_iter().chain(wakeups).filter_map(rate));
-    let hertz = busy_frequency(core).and_then(|hertz| per_work::metric(BUSY_FREQUENCY, hertz));
+    let hertz = busy_frequency(core, before).and_then(|hertz| per_work::metric(BUSY_FREQUENCY, hertz));
     metrics.extend(hertz.map(|hertz| (BUSY_FREQUENCY.to_owned(), hertz)));
     per_work::add(metrics);
 }
 
-/// The mean frequency of CPUs while they executed, in Hz: their cycles over that time. `None` where they have
-/// one frequency, or executed nothing.
-fn busy_frequency(core: &mut Core) -> Option<f64> {
+/// The mean frequency of CPUs while they executed since then, in Hz: their cycles over that time. `None` where
+/// they have one frequency, or executed nothing.
+fn busy_frequency(core: &mut Core, before: &Before) -> Option<f64> {
     let now = core.now;
     let has_one = (0..core.cpus.policies()).all(|policy| core.cpus.residency(now, policy).len() < 2);
-    let times: Vec<CpuTimes> = (0..core.cpus.count()).map(|cpu| core.cpus.times(now, cpu)).collect();
-    let busy = Nanos::new(times.iter().map(|times| times.busy_ns).sum()).secs();
-    let cycles = times.iter().map(|times| times.cycles).sum::<u64>() as f64;
-    (busy > 0.0 && !has_one).then(|| cycles / busy)
+    let (busy_ns, cycles) = record::executed(core);
+    let busy = Nanos::new(busy_ns - before.executed.0).secs();
+    (busy > 0.0 && !has_one).then(|| (cycles - before.executed.1) as f64 / busy)
 }
 
 /// Where a trial is one of an array that is synchronised, all of it has to be.
@@ -175,20 +176,16 @@ fn put_in(world: &mut World, load: Load, target: LoadTarget, order: &SimRequest<
         Load::Jobs(specs, reports) => {
             let mut jobs = Jobs::new(me, target.part);
             let given = jobs.given();
-            for (spec, source) in specs {
-                let thread = world.core.cpus.thread(&spec.name, domain::trace::Role::Workload, 0);
-                jobs.add(&mut world.core, thread, spec, source);
-            }
             let watch = [("fio", "fio_look", FIO_LOOKS_NS), ("fio/helper", "fio_helper", FIO_HELPS_NS)];
             for (name, cost, every) in watch.into_iter().filter(|_| reports == Reports::Fio) {
                 let cost = order.machine.costs.once(cost);
                 if !cost.is_nothing() {
-                    let thread = world.core.cpus.thread(name, domain::trace::Role::Workload, 0);
+                    let thread = world.core.cpus.thread(name, Role::Workload, 0);
                     let every = (every / order.machine.dilation) as u64;
                     jobs.watched_by(&mut world.core, Watcher { thread, every, cost });
                 }
             }
-            world.add(Box::new(jobs));
+            add_jobs(world, jobs, specs, Role::Workload);
             Account::Jobs(given, reports)
         }
         Load::Oltp(spec) => {
@@ -206,6 +203,41 @@ fn put_in(world: &mut World, load: Load, target: LoadTarget, order: &SimRequest<
     }
 }
 
+fn add_jobs(world: &mut World, mut jobs: Jobs, specs: Vec<loads::Job>, role: Role) {
+    for (spec, source) in specs {
+        let thread = world.core.cpus.thread(&spec.name, role, 0);
+        jobs.add(&mut world.core, thread, spec, source);
+    }
+    world.add(Box::new(jobs));
+}
+
+/// Lets the loads beside a cell's workload run alone for as long as the longest of their leads, and says what
+/// the machine has done then.
+fn lead(world: &mut World, beside: Vec<(String, loads::Beside)>, target: LoadTarget, cell: &Cell) -> Before {
+    let Some(lead) = cell.beside.iter().map(|companion| companion.lead.get()).max() else {
+        return Before::default();
+    };
+    beside.into_iter().for_each(|(name, load)| put_beside(world, &name, load, target));
+    // They neither stop the machine nor end: it runs until the time is over.
+    world.run(lead, None, &mut ());
+    Before::of(&mut world.core)
+}
+
+/// Puts a load on a machine that runs beside the workload.
+fn put_beside(world: &mut World, name: &str, load: loads::Beside, target: LoadTarget) {
+    let me = world.next_part();
+    match load {
+        loads::Beside::Jobs(specs) => {
+            add_jobs(world, Jobs::beside(me, target.part), specs, Role::Beside);
+        }
+        loads::Beside::Burner(spec) => {
+            let threads = (0..spec.threads).map(|_| world.core.cpus.thread(name, Role::Beside, 0)).collect();
+            let burner = Burner::new(&mut world.core, me, spec, threads);
+            world.add(Box::new(burner));
+        }
+    }
+}
+
 /// Whether a cell can be simulated: machine, storage, settings and load are put together, and nothing is run.
 ///
 /// # Errors
@@ -213,6 +245,7 @@ fn put_in(world: &mut World, load: Load, target: LoadTarget, order: &SimRequest<
 pub fn check(order: &SimRequest<'_>) -> Result<(), BenchError> {
     has_its_metric(order)?;
     let assembled = assemble(order, loads::caching(order))?;
+    loads::beside(order, assembled.target)?;
     loads::of(order, assembled.target).map(drop)
 }
 
@@ -313,7 +346,7 @@ fn metrics(given: &Given, reports: Reports) -> Result<BTreeMap<String, Metric>, 
 }
 
 /// What sysbench would report.
-fn oltp_metrics(served: &Served) -> Result<BTreeMap<String, Metric>, BenchError> {
+fn oltp_metrics(served: &Served, begun: u64) -> Result<BTreeMap<String, Metric>, BenchError> {
     if served.overrun {
         return Err(BenchError::Failed(
             "more transactions waited than sysbench's queue holds: the machine is too slow for this `rate`"
@@ -331,7 +364,7 @@ fn oltp_metrics(served: &Served) -> Result<BTreeMap<String, Metric>, BenchError>
         ("latency_mean", latencies.mean().map(|ns| ns / 1e9)),
         ("latency_p95", latencies.quantile(0.95).map(|ns| ns / 1e9)),
         ("latency_p99", latencies.quantile(0.99).map(|ns| ns / 1e9)),
-        ("elapsed", Some(served.ended as f64 / 1e9)),
+        ("elapsed", Some((served.ended - begun) as f64 / 1e9)),
         // Without locks nothing fails.
         ("errors", Some(0.0)),
     ];

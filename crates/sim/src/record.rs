@@ -23,6 +23,7 @@ const SECTOR: u64 = 512;
 pub struct Recorder<'a> {
     sink: &'a mut dyn Sink,
     interval: Nanos,
+    origin: u64,
     begun: bool,
     samples: u64,
     last: u64,
@@ -31,9 +32,9 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Rows at this interval.
-    pub fn new(sink: &'a mut dyn Sink, interval: Nanos) -> Self {
-        Self { sink, interval, begun: false, samples: 0, last: 0, row: Vec::new(), failed: None }
+    /// Rows at this interval. Their times count from `origin`, the machine's time at the first of them.
+    pub fn new(sink: &'a mut dyn Sink, interval: Nanos, origin: u64) -> Self {
+        Self { sink, interval, origin, begun: false, samples: 0, last: 0, row: Vec::new(), failed: None }
     }
 
     /// What it did.
@@ -77,8 +78,8 @@ impl<'a> Recorder<'a> {
             self.begun = true;
         }
         self.samples += 1;
-        self.last = core.now;
-        self.sink.row(Nanos::new(core.now), &self.row)
+        self.last = core.now - self.origin;
+        self.sink.row(Nanos::new(self.last), &self.row)
     }
 }
 
@@ -125,8 +126,9 @@ fn columns(core: &mut Core, parts: &[Box<dyn Part>], put: &mut dyn FnMut(&str, S
         device.catch_up(now);
         device_columns(device, put);
     }
-    let roles = roles(core);
-    for role in Role::ALL {
+    let roles = roles(core, &Before::default());
+    let has_beside = core.cpus.thread_times().any(|(_, role, _)| role == Role::Beside);
+    for role in Role::columns(has_beside) {
         let time = roles.get(&role).copied().unwrap_or(Nanos::ZERO);
         put(&format!("role.{role}.ns"), SeriesUnit::Nanos, COUNTER, time.get());
     }
@@ -163,19 +165,67 @@ fn device_columns(device: &DeviceStats, put: &mut dyn FnMut(&str, SeriesUnit, Se
     put(&format!("disk.{name}.in_flight"), SeriesUnit::Count, SeriesKind::Gauge, device.in_flight);
 }
 
-/// CPU time by role, zeros left out.
-pub fn roles(core: &Core) -> BTreeMap<Role, Nanos> {
+/// What a machine had done when the workload began: a load beside it runs before that. Nothing by default.
+#[derive(Debug, Default)]
+pub struct Before {
+    /// When it was.
+    pub now: u64,
+    /// Joules of all CPUs.
+    pub joules: f64,
+    /// Idle states entered.
+    pub wakeups: u64,
+    /// As [`executed`] has it.
+    pub executed: (u64, u64),
+    used: Vec<u64>,
+    disks: Vec<DiskTotals>,
+}
+
+impl Before {
+    /// All that it has done until now.
+    pub fn of(core: &mut Core) -> Self {
+        Self {
+            now: core.now,
+            joules: core.cpus.joules(core.now),
+            wakeups: wakeups(core).unwrap_or_default(),
+            executed: executed(core),
+            used: core.cpus.thread_times().map(|(.., used)| used).collect(),
+            disks: disks(core, &Self::default()),
+        }
+    }
+
+    /// The CPU time of each thread since then.
+    fn thread_times<'c>(&'c self, core: &'c Core) -> impl Iterator<Item = (&'c str, Role, u64)> {
+        let before = self.used.iter().copied().chain(std::iter::repeat(0));
+        core.cpus.thread_times().zip(before).map(|((name, role, used), before)| (name, role, used - before))
+    }
+}
+
+/// For how many nanoseconds CPUs have executed, and their cycles.
+pub fn executed(core: &mut Core) -> (u64, u64) {
+    let now = core.now;
+    let times = (0..core.cpus.count()).map(|cpu| core.cpus.times(now, cpu));
+    times.fold((0, 0), |(busy, cycles), times| (busy + times.busy_ns, cycles + times.cycles))
+}
+
+/// How often CPUs have entered idle states; `None` where they have none.
+pub fn wakeups(core: &Core) -> Option<u64> {
+    let states = (0..core.cpus.count()).flat_map(|cpu| core.cpus.idle_states(core.now, cpu));
+    states.map(|(.., entries)| entries).reduce(|sum, entries| sum + entries)
+}
+
+/// CPU time by role since then, zeros left out.
+pub fn roles(core: &Core, before: &Before) -> BTreeMap<Role, Nanos> {
     let mut roles = BTreeMap::new();
-    for (_, role, used) in core.cpus.thread_times().filter(|(_, _, used)| *used > 0) {
+    for (_, role, used) in before.thread_times(core).filter(|(_, _, used)| *used > 0) {
         let sum = roles.entry(role).or_insert(Nanos::ZERO);
         *sum = *sum + Nanos::new(used);
     }
     roles
 }
 
-/// The threads that used most, most first.
-pub fn threads(core: &Core) -> Vec<ThreadTime> {
-    let all = core.cpus.thread_times().zip(1..).filter(|((_, _, used), _)| *used > 0);
+/// The threads that used most since then, most first.
+pub fn threads(core: &Core, before: &Before) -> Vec<ThreadTime> {
+    let all = before.thread_times(core).zip(1..).filter(|((_, _, used), _)| *used > 0);
     let mut threads: Vec<ThreadTime> = all
         .map(|((name, role, used), tid)| ThreadTime {
             name: name.to_owned(),
@@ -189,21 +239,24 @@ pub fn threads(core: &Core) -> Vec<ThreadTime> {
     threads
 }
 
-/// What each device did that did anything.
-pub fn disks(core: &mut Core) -> Vec<DiskTotals> {
+/// What each device did since then that did anything.
+pub fn disks(core: &mut Core, before: &Before) -> Vec<DiskTotals> {
     let now = core.now;
     core.devices.iter_mut().for_each(|device| device.catch_up(now));
-    let did = core.devices.iter().filter(|d| d.reads.ios + d.writes.ios > 0);
-    did.map(|device| DiskTotals {
-        device: device.name.clone(),
-        read_ios: device.reads.ios,
-        read_sectors: device.reads.bytes / SECTOR,
-        write_ios: device.writes.ios,
-        write_sectors: device.writes.bytes / SECTOR,
-        busy: Nanos::new(device.busy_ns),
-        accesses: None,
-        served: Default::default(),
-        passage: None,
-    })
-    .collect()
+    let since = |device: &DeviceStats| {
+        let earlier = before.disks.iter().find(|earlier| earlier.device == device.name);
+        let earlier = |total: fn(&DiskTotals) -> u64| earlier.map_or(0, total);
+        DiskTotals {
+            device: device.name.clone(),
+            read_ios: device.reads.ios - earlier(|disk| disk.read_ios),
+            read_sectors: device.reads.bytes / SECTOR - earlier(|disk| disk.read_sectors),
+            write_ios: device.writes.ios - earlier(|disk| disk.write_ios),
+            write_sectors: device.writes.bytes / SECTOR - earlier(|disk| disk.write_sectors),
+            busy: Nanos::new(device.busy_ns - earlier(|disk| disk.busy.get())),
+            accesses: None,
+            served: Default::default(),
+            passage: None,
+        }
+    };
+    core.devices.iter().map(since).filter(|disk| disk.read_ios + disk.write_ios > 0).collect()
 }

@@ -36,7 +36,7 @@ pub(crate) enum Part {
 }
 
 /// All classes. The number of one is its place here.
-pub(crate) const ALL: [Class; 44] = [
+pub(crate) const ALL: [Class; 45] = [
     // Roles, in the order of `Role::ALL`.
     class("workload", "#2f6fde", "#3f7ae0", false),
     class("md", "#c8385a", "#d2496a", false),
@@ -50,6 +50,7 @@ pub(crate) const ALL: [Class; 44] = [
     class("kernel", "#7c8794", "#7f8a97", false),
     class("Flyball", "#9a9fa6", "#8a8f96", false),
     class("other", "#96796a", "#9d8173", false),
+    class("beside", "#b8860b", "#c2952a", false),
     // A thread that does not run.
     class("ready", "#f2a83b", "#b97a1c", true),
     class("waits for I/O", "#a9c6f5", "#2c4468", true),

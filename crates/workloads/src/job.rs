@@ -127,6 +127,15 @@ impl<'a> Job<'a> {
         Self { workload, target, raw, server: None, folder: None, access, host }
     }
 
+    /// The job of a load that runs beside this one's workload, with its raw output in a folder of its own.
+    pub fn beside<'b>(&'b self, load: &'b Workload, raw: &'b Path) -> Job<'b> {
+        let job = Job { workload: load, raw, server: None, ..*self };
+        if crate::of(&load.tool).is_of_the_cpu(&load.options) {
+            return Job { target: None, access: TargetAccess::ReadWrite, ..job };
+        }
+        job
+    }
+
     /// Whether the workload does no more to the target than it may.
     ///
     /// # Errors

@@ -150,6 +150,17 @@ pub trait Tool: Sync {
         None
     }
 
+    /// Has the load go on until it is ended, so that it can run beside a workload; `None` where it ends by
+    /// itself, or may. The error names an option by which it would end, or that it lacks.
+    fn without_end(&self, _options: &mut Options) -> Option<Result<(), OptionError>> {
+        None
+    }
+
+    /// Whether a load of these options keeps CPUs busy and does nothing else: it has no target.
+    fn is_of_the_cpu(&self, _options: &Options) -> bool {
+        false
+    }
+
     /// Has the tool wait between its preparation and its work, where it can, and says how that is seen.
     fn make_wait(&self, _options: &mut Options) -> Readiness {
         Readiness::Unknown

@@ -72,7 +72,7 @@ impl<'a> Case<'a> {
         let trial = self.data.trials.iter().find(|trial| trial.key == *key)?;
         let measured = trial.measurement.as_ref()?;
         let own = measured.roles.get(&Role::Workload)?;
-        let programs = [Role::Other, Role::Flyball];
+        let programs = [Role::Other, Role::Flyball, Role::Beside];
         let no_program = measured.roles.iter().filter(|(role, _)| !programs.contains(role));
         let with_kernel: f64 = no_program.map(|(_, used)| used.secs()).sum();
         let all = measured.duration.secs() * usage.cpus.len() as f64;

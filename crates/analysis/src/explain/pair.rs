@@ -26,6 +26,7 @@ pub(super) enum Part {
     Option(String),
     Setting(SettingName),
     Storage,
+    Beside,
     Kernel,
     Machine,
 }
@@ -53,6 +54,7 @@ fn differences(a: &Cell, b: &Cell) -> BTreeSet<Part> {
     let whole = [
         (a.workload.tool != b.workload.tool, Part::Tool),
         (a.stack != b.stack, Part::Storage),
+        (a.beside != b.beside, Part::Beside),
         (a.kernel != b.kernel, Part::Kernel),
         ((&a.machine, &a.pstates) != (&b.machine, &b.pstates), Part::Machine),
     ];

@@ -64,6 +64,7 @@ pub fn setting_run(setting: &str, values: &[&str], outcome: impl Fn(usize, u32) 
         options: BTreeMap::new(),
         settings: vec![SettingRequest { setting: SettingName::parse(setting), value: (*value).into() }],
         stack: domain::stack::Changes::new(),
+        beside: Default::default(),
         kernel: None,
         machine: None,
         pstates: None,

@@ -22,6 +22,8 @@ pub struct PidStat<'a> {
     pub user_ticks: u64,
     /// CPU time in the kernel, likewise.
     pub system_ticks: u64,
+    /// CPU time of its descendants that ended and were waited for, in ticks.
+    pub waited_ticks: u64,
     /// Threads of the process.
     pub threads: u32,
 }
@@ -48,8 +50,10 @@ pub fn pid_stat(text: &str) -> Result<PidStat<'_>, Error> {
         let flags = words.nth(2)?.parse().ok()?;
         let user_ticks = words.nth(4)?.parse().ok()?;
         let system_ticks = words.next()?.parse().ok()?;
-        let threads = words.nth(4)?.parse().ok()?;
-        Some(PidStat { name, parent, group, session, flags, user_ticks, system_ticks, threads })
+        let mut waited = || words.next()?.parse::<u64>().ok();
+        let waited_ticks = waited()?.saturating_add(waited()?);
+        let threads = words.nth(2)?.parse().ok()?;
+        Some(PidStat { name, parent, group, session, flags, user_ticks, system_ticks, waited_ticks, threads })
     };
     read().ok_or_else(|| Error::new("/proc/PID/stat", 1, "the fields of a process", text))
 }

@@ -1,7 +1,7 @@
 //! What the parts of a study have to do with each other.
 
 use super::node::{Node, Section, listed, nearest};
-use super::{is_name, options, page, published, server, stack};
+use super::{beside, is_name, options, page, published, server, stack};
 use domain::Study;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::Better;
@@ -24,6 +24,8 @@ pub(super) struct Known {
     pub(super) metric: bool,
     /// Each workload.
     pub(super) workloads: bool,
+    /// Each load beside them.
+    pub(super) beside: bool,
     /// Each factor.
     pub(super) factors: bool,
     /// Everything else.
@@ -38,7 +40,7 @@ impl Known {
 
     /// Whether all that cells are made of was read.
     fn cells(self) -> bool {
-        self.place && self.workloads && self.factors
+        self.place && self.workloads && self.beside && self.factors
     }
 }
 
@@ -46,17 +48,20 @@ impl Known {
 /// so that nothing is said that follows from another problem.
 pub(super) fn check(study: &Study, known: Known, root: &Section) {
     for workload in &study.workloads {
+        let node = workload_node(root, &workload.name);
         if known.place {
-            has_its_target(study, workload, root);
+            has_its_target(study, workload, &node);
         }
         if known.place && known.factors {
-            has_its_placeholders(study, workload, root);
+            let factors = study.factors.iter().filter(|factor| applies(factor, workload));
+            has_its_placeholders(study, workload, factors, &node);
         }
         if known.metric {
             reports_the_metric(study, workload, root);
             counts_beside_other_load(study, workload, root);
         }
     }
+    beside::check(study, known.place, known.factors, root);
     metrics_mean_the_same(study, root);
     if known.place && known.metric {
         work_has_a_file(study, root);
@@ -113,7 +118,7 @@ pub(super) fn below<'a>(node: Node<'a>, path: &[&str]) -> Node<'a> {
     })
 }
 
-fn applies(factor: &Factor, workload: &Workload) -> bool {
+pub(super) fn applies(factor: &Factor, workload: &Workload) -> bool {
     factor.workloads.is_empty() || factor.workloads.contains(&workload.name)
 }
 
@@ -123,27 +128,27 @@ fn has_no_target(study: &Study) -> bool {
     matches!(study.target, Target::None | Target::Server(_)) && study.stack.is_none()
 }
 
-fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
+/// Whether the study has what a load works on; `node` is the load's table.
+pub(super) fn has_its_target(study: &Study, workload: &Workload, node: &Node) {
     let tool = workload.tool.name();
-    let node = || workload_node(root, &workload.name);
     match workloads::of(&workload.tool).needs() {
-        Needs::Target if matches!(study.target, Target::Server(_)) => node().refuse_key(format!(
+        Needs::Target if matches!(study.target, Target::Server(_)) => node.refuse_key(format!(
             "{tool} reads or writes a file or a device, and a `server` has tables; write a study of its own with `file`, `folder` or `read_only` under `[target]`"
         )),
-        Needs::Target if has_no_target(study) => node().refuse_key(format!(
+        Needs::Target if has_no_target(study) => node.refuse_key(format!(
             "{tool} needs something to read or write; add `[target]` with `file = \"256MiB\"`"
         )),
-        Needs::Device if !has_a_device(study) => node().refuse_key(format!(
+        Needs::Device if !has_a_device(study) => node.refuse_key(format!(
             "{tool} reads a block device; add `[target]` with `loop = \"256MiB\"`, or end the stack in a block device"
         )),
         // How large they grow is not bounded by the study.
-        Needs::Folder | Needs::Server if matches!(study.target, Target::Folder { .. }) => node().refuse_key(format!(
+        Needs::Folder | Needs::Server if matches!(study.target, Target::Folder { .. }) => node.refuse_key(format!(
             "{tool} makes files of a size of its own, and in a `folder` of yours there is one of the size that the study says; write `file` instead of `folder`, and say where with `--work`"
         )),
-        Needs::RunningLoad if study.target != Target::None || study.stack.is_some() => node().refuse_key(
+        Needs::RunningLoad if study.target != Target::None || study.stack.is_some() => node.refuse_key(
             "runs already, on whatever it runs on; take `[target]` and `[stack]` out, or measure another tool",
         ),
-        Needs::Folder if !matches!(study.target, Target::File(_)) => node().refuse_key(
+        Needs::Folder if !matches!(study.target, Target::File(_)) => node.refuse_key(
             "makes files beside that of the target, whose folder says where; add `[target]` with `file = \"1MiB\"`",
         ),
         _ => {}
@@ -160,11 +165,16 @@ fn has_a_device(study: &Study) -> bool {
     }
 }
 
-fn has_its_placeholders(study: &Study, workload: &Workload, root: &Section) {
+/// Whether each placeholder of a command means something: the target, or one of these factors.
+pub(super) fn has_its_placeholders<'s>(
+    study: &Study,
+    workload: &Workload,
+    factors: impl Iterator<Item = &'s Factor>,
+    node: &Node,
+) {
     let Some((argv, _)) = workload.tool.command() else { return };
-    let factors: Vec<&str> =
-        study.factors.iter().filter(|f| applies(f, workload)).map(|f| f.name.as_str()).collect();
-    let items = below(workload_node(root, &workload.name), &["argv"]).items().unwrap_or_default();
+    let factors: Vec<&str> = factors.map(|factor| factor.name.as_str()).collect();
+    let items = below(node.clone(), &["argv"]).items().unwrap_or_default();
     for (item, argument) in items.iter().zip(argv) {
         for name in placeholders(argument) {
             if name == "target" && has_no_target(study) {
@@ -342,15 +352,18 @@ fn cells_have_p_states(study: &Study, factor: &Factor, root: &Section) {
 fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
     let changes_the_machine = factor.levels.iter().any(|level| {
         let names_one = level.kernel.is_some() || level.machine.is_some() || level.pstates.is_some();
-        names_one || !level.settings.is_empty() || !level.stack.is_empty()
+        names_one || !level.settings.is_empty() || !level.stack.is_empty() || !level.beside.is_empty()
     });
+    let fills = |workload: &Workload| {
+        let argv = workload.tool.command().map(|(argv, _)| argv);
+        argv.is_some_and(|argv| argv.iter().any(|word| placeholders(word).contains(&factor.name.as_str())))
+    };
+    let changes_a_companion = study.beside.iter().any(|companion| fills(&companion.load));
     let sets_options = factor.levels.iter().any(|level| !level.options.is_empty());
     for workload in study.workloads.iter().filter(|w| applies(factor, w)) {
         let command = workload.tool.command();
-        let changes = command.map_or(sets_options, |(argv, _)| {
-            argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
-        });
-        if changes_the_machine || changes {
+        let changes = command.map_or(sets_options, |_| fills(workload));
+        if changes_the_machine || changes_a_companion || changes {
             continue;
         }
         let help = match command {
@@ -429,6 +442,11 @@ fn factors_do_not_collide(study: &Study, root: &Section) {
                 .levels
                 .iter()
                 .flat_map(|level| level.stack.keys().map(|path| format!("stack's `{path}`")));
+            let beside = factor
+                .levels
+                .iter()
+                .flat_map(|level| level.beside.keys().map(|name| format!("load `{name}` beside")));
+            let options = options.chain(beside);
             for what in options.chain(settings).chain(stack).chain(kernel).chain(machine).chain(pstates) {
                 let first = *setters.entry(what.clone()).or_insert(&factor.name);
                 if first != factor.name {
@@ -476,20 +494,31 @@ fn is_right(study: &Study, workload: &Workload, root: &Section) -> bool {
 /// Options have to make a load in each cell: an option may need another, which a factor may set.
 fn load_is_no_whole(cells: &[&Cell]) -> Option<String> {
     cells.iter().find_map(|cell| {
-        let error = workloads::of(&cell.workload.tool).check_all(&cell.workload.options).err()?;
-        Some(format!("in the cell `{}`, {error}", cell.id))
+        let of_load = |load: &Workload| {
+            workloads::of(&load.tool).check_all(&load.options).err().map(|error| error.to_string())
+        };
+        Some(format!("in the cell `{}`, {}", cell.id, first_of(cell, of_load)?))
     })
 }
 
 /// No load reaches beyond its target, and what is there already is only read, in each cell.
 fn load_is_not_of_the_target(cells: &[&Cell], target: &Target) -> Option<String> {
-    cells.iter().find_map(|cell| {
-        let (tool, options) = (workloads::of(&cell.workload.tool), &cell.workload.options);
+    let of_load = |load: &Workload| {
+        let (tool, options) = (workloads::of(&load.tool), &load.options);
         if matches!(target, Target::ReadOnly(_)) {
             let problem = tool.only_reads(options).err()?;
-            return Some(format!("in the cell `{}`, on a `read_only` target: {problem}", cell.id));
+            return Some(format!("on a `read_only` target: {problem}"));
         }
-        let problem = tool.reaches_beyond(options, target.size()?)?;
-        Some(format!("in the cell `{}`, {problem}", cell.id))
-    })
+        tool.reaches_beyond(options, target.size()?)
+    };
+    cells.iter().find_map(|cell| Some(format!("in the cell `{}`, {}", cell.id, first_of(cell, of_load)?)))
+}
+
+/// The first problem of the loads of a cell: its workload, and what beside it is given the target.
+fn first_of(cell: &Cell, problem: impl Fn(&Workload) -> Option<String>) -> Option<String> {
+    let beside = cell.beside.iter().map(|companion| &companion.load);
+    let on_the_target = |load: &&Workload| !workloads::of(&load.tool).is_of_the_cpu(&load.options);
+    let of_beside =
+        |load: &Workload| Some(format!("in the load `{}` beside it, {}", load.name, problem(load)?));
+    problem(&cell.workload).or_else(|| beside.filter(on_the_target).find_map(of_beside))
 }

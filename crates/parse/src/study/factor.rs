@@ -7,6 +7,7 @@ use domain::ids::CellId;
 use domain::setting::SettingRequest;
 use domain::stack::Changes;
 use domain::study::{Factor, Level};
+use std::collections::BTreeMap;
 
 /// Names that have a meaning already: the placeholders `{target}` and `{folder}`, and the column that names
 /// the workload.
@@ -24,14 +25,14 @@ pub(super) fn read(node: &Node) -> Option<Factor> {
         !taken
     });
     let section = node.section()?;
-    section.only(&["option", "setting", "stack", "lab", "sim", "levels", "level", "workloads"]);
+    section.only(&[&VARIED[..], &["levels", "level", "workloads"]].concat());
     let levels = levels(&section);
     let workloads = section.get("workloads").map_or(Some(vec![]), |node| workloads(&node));
     Some(Factor { name: name?, levels: levels?, workloads: workloads? })
 }
 
 /// What a factor with `levels` varies; at most one of them stands there.
-const VARIED: [&str; 5] = ["option", "setting", "stack", "lab", "sim"];
+pub(super) const VARIED: [&str; 6] = ["option", "setting", "stack", "beside", "lab", "sim"];
 
 fn levels(section: &Section) -> Option<Vec<Level>> {
     let varied: Vec<Node> = VARIED.iter().filter_map(|key| section.get(key)).collect();
@@ -50,6 +51,7 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
             "option" => options_of(one, &list, items),
             "setting" => settings_of(one, &list, items),
             "stack" => stacks_of(one, &list, items),
+            "beside" => companions_of(one, &list, items),
             "lab" => of_the_lab(one, &list, items),
             _ => machines(one, &list, items),
         },
@@ -72,6 +74,7 @@ fn named(name: String) -> Level {
         options: Options::new(),
         settings: vec![],
         stack: Changes::new(),
+        beside: BTreeMap::new(),
         kernel: None,
         machine: None,
         pstates: None,
@@ -102,6 +105,21 @@ fn stacks_of<'a>(path: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Opti
         let value = stack::value(item)?;
         Some(Level { stack: Changes::from([(path.to_owned(), value.clone())]), ..named(value) })
     })
+}
+
+/// `beside = "burner"`; whether there is such a load is checked once all are known.
+fn companions_of<'a>(companion: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+    let companion = companion.text()?;
+    distinct(list, items, |item| {
+        let runs = item.flag()?;
+        Some(Level { beside: BTreeMap::from([(companion.to_owned(), runs)]), ..named(runs.to_string()) })
+    })
+}
+
+/// Which companions run, by their names.
+fn companions(node: &Node) -> Option<BTreeMap<String, bool>> {
+    let runs = node.section()?.entries().into_iter().map(|node| Some((node.key.to_owned(), node.flag()?)));
+    runs.collect::<Vec<_>>().into_iter().collect()
 }
 
 /// The levels of a factor that varies the lab's machine: its kernel, or its table of P-states.
@@ -138,17 +156,19 @@ fn machines<'a>(part: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Optio
 
 fn bundle(node: &Node) -> Option<Level> {
     let section = node.section()?;
-    section.only(&["name", "options", "settings", "stack", "machine", "pstates"]);
+    section.only(&["name", "options", "settings", "stack", "beside", "machine", "pstates"]);
     let name = section.require("name", "name = \"fast\"").and_then(|node| Some(node.scalar()?.shown));
     let options = section.get("options").map_or_else(|| Some(Options::new()), |node| options::read(&node));
     let settings = section.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
     let stack = section.get("stack").map_or_else(|| Some(Changes::new()), |node| stack::changes(&node));
+    let beside = section.get("beside").map_or_else(|| Some(BTreeMap::new()), |node| companions(&node));
     let word = |key| section.get(key).map_or(Some(None), |node| words(&node).map(Some));
     let (machine, pstates) = (word("machine"), word("pstates"));
     Some(Level {
         options: options?,
         settings: settings?,
         stack: stack?,
+        beside: beside?,
         machine: machine?,
         pstates: pstates?,
         ..named(name?)

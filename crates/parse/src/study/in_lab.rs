@@ -6,6 +6,7 @@
 //! checked of the lab's too, and what is wrong with it is shown where it stands.
 
 use super::error::Problems;
+use super::factor::VARIED;
 use super::node::{Section, listed, nearest};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
@@ -15,9 +16,6 @@ pub(super) const PARTS: [&str; 3] = ["workload", "factor", "measure"];
 
 /// What a factor may have instead: other levels, or other bundles.
 const LEVELS: [&str; 2] = ["levels", "level"];
-
-/// What says how levels are to be read; it means nothing beside bundles.
-const VARIED: [&str; 5] = ["option", "setting", "stack", "lab", "sim"];
 
 /// Takes what the lab has otherwise out of a study's table, and gives the table that the lab has; `None`
 /// where it has the same.

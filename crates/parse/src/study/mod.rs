@@ -6,6 +6,7 @@
 //!
 //! Not a goal: whether the machine has a setting, a tool or the room; the runner says that.
 
+mod beside;
 mod check;
 mod error;
 mod factor;
@@ -50,7 +51,7 @@ const LOOP_MULTIPLE: Bytes = Bytes::from_kib(4);
 const MAX_NAME_CHARS: usize = 64;
 
 /// The keys of a study.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "flyball",
     "name",
     "question",
@@ -58,6 +59,7 @@ const KEYS: [&str; 14] = [
     "target",
     "stack",
     "workload",
+    "beside",
     "factor",
     "settings",
     "measure",
@@ -177,6 +179,10 @@ fn read(root: &Section) -> Option<Study> {
     };
     let settings = root.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
     let workloads = children(root, "workload", "[workload.NAME]", workload::read);
+    let beside = match root.get("beside") {
+        Some(_) => children(root, "beside", "[beside.NAME]", beside::read),
+        None => Children { read: vec![], complete: true },
+    };
     let factors = match root.get("factor") {
         Some(_) => children(root, "factor", "[factor.NAME]", factor::read),
         None => Children { read: vec![], complete: true },
@@ -197,6 +203,7 @@ fn read(root: &Section) -> Option<Study> {
         place: target.is_some() && stack.is_some(),
         metric: measure.is_some() && lab.is_some(),
         workloads: workloads.complete,
+        beside: beside.complete,
         factors: factors.complete,
         rest: name.is_some()
             && question.is_some()
@@ -212,6 +219,7 @@ fn read(root: &Section) -> Option<Study> {
         target: target.unwrap_or(Target::None),
         stack: stack.unwrap_or_default(),
         workloads: workloads.read,
+        beside: beside.read,
         factors: factors.read,
         settings: settings.unwrap_or_default(),
         measure: measure.unwrap_or_default(),

@@ -517,7 +517,7 @@ chunk = \"64KiB\"
         check(
             "[factor.a]\nstack = \"array.level\"\noption = \"bs\"\nlevels = [5, 6]\n[factor.folder]\nstack = \"array.level\"\nlevels = [5, [\"a\"], 1.5]\n",
             expect![[r#"
-                line 17, column 1: `factor.a.stack`: cannot stand beside `option`: a factor sets one of `option`, `setting`, `stack`, `lab`, `sim`; write `[[factor.NAME.level]]` tables for levels that change several
+                line 17, column 1: `factor.a.stack`: cannot stand beside `option`: a factor sets one of `option`, `setting`, `stack`, `beside`, `lab`, `sim`; write `[[factor.NAME.level]]` tables for levels that change several
                 line 20, column 9: `factor.folder`: `folder` has a meaning already; choose another name
                 line 22, column 21: `factor.folder.levels[3]`: is no whole number; write one, or a string
             "#]],

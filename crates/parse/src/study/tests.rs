@@ -890,7 +890,7 @@ fn a_factor_has_one_way_to_change_things() {
             "{FIO}[factor.a]\noption = \"bs\"\nsetting = \"governor\"\nlevels = [1, 2]\n[factor.b]\noption = \"bs\"\nlevel = [{{ name = \"x\" }}, {{ options = {{}} }}]\n[factor.target]\noption = \"bs\"\nlevels = [1, 2]\n[factor.c]\noption = \"bs\"\n"
         ),
         expect![[r#"
-            line 10, column 1: `factor.a.setting`: cannot stand beside `option`: a factor sets one of `option`, `setting`, `stack`, `lab`, `sim`; write `[[factor.NAME.level]]` tables for levels that change several
+            line 10, column 1: `factor.a.setting`: cannot stand beside `option`: a factor sets one of `option`, `setting`, `stack`, `beside`, `lab`, `sim`; write `[[factor.NAME.level]]` tables for levels that change several
             line 13, column 1: `factor.b.option`: cannot stand beside `level`, whose entries say themselves what they change
             line 14, column 26: `factor.b.level[2].name`: missing; write `name = "fast"`
             line 15, column 9: `factor.target`: `target` has a meaning already; choose another name
@@ -907,6 +907,89 @@ fn factors_do_not_set_the_same_thing() {
         ),
         expect![[r#"
             line 11, column 9: `factor.b`: sets the option `bs` of the workload `w`, as the factor `a` does; only one of them can
+        "#]],
+    );
+}
+
+const BESIDE: &str = "[beside.burner]\ntool = \"fio\"\noptions = { ioengine = \"cpuio\", cpuload = 50 }\n";
+
+#[test]
+fn a_load_beside_the_workload_has_no_end_and_levels_leave_it_out() {
+    let factor = "[factor.alone]\nbeside = \"burner\"\nlevels = [false, true]\n[factor.bundle]\n\
+                  [[factor.bundle.level]]\nname = \"a\"\nbeside = { other = false }\n[[factor.bundle.level]]\nname = \"b\"\n";
+    let other =
+        "[beside.other]\ntool = \"command\"\nargv = [\"nice\", \"{target}\", \"{alone}\"]\nlead = \"2s\"\n";
+    let study = study(&format!("{FIO}{BESIDE}{other}{factor}"));
+    let [burner, other] = &study.beside[..] else { panic!("{:?}", study.beside) };
+    assert_eq!((burner.lead, other.lead), (Nanos::from_secs(1), Nanos::from_secs(2)));
+    assert_eq!(
+        (burner.load.options["time_based"].as_str(), burner.load.options["runtime"].as_str()),
+        ("1", "2592000")
+    );
+    let plan = Plan::new(study, Seed(1)).unwrap();
+    let cells: Vec<String> = plan
+        .cells
+        .iter()
+        .map(|cell| {
+            let beside: Vec<&str> =
+                cell.beside.iter().map(|companion| companion.load.name.as_str()).collect();
+            format!("{}: {}", cell.id, beside.join(" "))
+        })
+        .collect();
+    assert_eq!(cells, ["w_false_a: ", "w_false_b: other", "w_true_a: burner", "w_true_b: burner other"]);
+    let argv = plan.cells[3].beside[1].load.tool.command().unwrap().0;
+    assert_eq!(argv, ["nice", "{target}", "true"]);
+}
+
+#[test]
+fn a_study_without_a_load_beside_has_none() {
+    let plan = Plan::new(study(FIO), Seed(1)).unwrap();
+    assert!(plan.study.beside.is_empty() && plan.cells.iter().all(|cell| cell.beside.is_empty()));
+}
+
+#[test]
+fn what_cannot_run_beside_a_workload_is_refused() {
+    check_after_head(
+        &format!(
+            "{FIO}[beside.a]\ntool = \"dd\"\n[beside.b]\ntool = \"fio\"\noptions = {{ rw = \"read\", runtime = \"1s\" }}\n\
+             [beside.c]\ntool = \"fio\"\noptions.ioengine = \"cpuio\"\n[beside.d]\ntool = \"command\"\nargv = [\"x\"]\nmetric = []\nled = 1\n"
+        ),
+        expect![[r#"
+            line 9, column 8: `beside.a.tool`: dd ends by itself, and a load beside a workload runs until the workload has ended; write `fio` or `command`
+            line 12, column 26: `beside.b.options.runtime`: belongs to workloads: a load beside one has no end of its own; take it out
+            line 15, column 9: `beside.c.options.ioengine`: computes for a share of the time, which is missing; add `cpuload = 100`
+            line 19, column 1: `beside.d.metric`: belongs to workloads: no metric is taken of a load beside one; take it out
+            line 20, column 1: `beside.d.led`: unknown key; did you mean `lead`?
+        "#]],
+    );
+}
+
+#[test]
+fn a_level_names_a_load_that_there_is_and_what_a_load_needs_is_there() {
+    check_after_head(
+        &format!(
+            "{FIO}{BESIDE}[factor.a]\nbeside = \"burnr\"\nlevels = [false, true]\n[factor.b]\n\
+             [[factor.b.level]]\nname = \"x\"\nbeside = {{ nobody = true }}\n[[factor.b.level]]\nname = \"y\"\nbeside = {{ burner = 1 }}\n"
+        ),
+        expect![[r#"
+            line 12, column 10: `factor.a.beside`: there is no load `burnr` beside the workloads; did you mean `burner`?
+            line 20, column 21: `factor.b.level[2].beside.burner`: has to be `true` or `false`; this is an integer
+        "#]],
+    );
+    check(
+        "flyball = 1\nname = \"s\"\nquestion = \"q\"\n[workload.w]\ntool = \"command\"\nargv = [\"true\"]\n[measure]\nmetric = \"elapsed\"\n\
+         [beside.r]\ntool = \"fio\"\noptions.rw = \"read\"\n[beside.c]\ntool = \"fio\"\noptions = { ioengine = \"cpuio\", cpuload = 1 }\n\
+         [beside.p]\ntool = \"command\"\nargv = [\"{jobs}\"]\n",
+        expect![[r#"
+            line 9, column 9: `beside.r`: fio needs something to read or write; add `[target]` with `file = "256MiB"`
+            line 17, column 9: `beside.p.argv[1]`: `{jobs}` names no factor of this workload; add `[factor.jobs]`, or put a space after the brace if it is meant as it stands
+        "#]],
+    );
+    assert!(parse(&reads("/dev/sda", &format!("{FIO}{BESIDE}"))).is_ok(), "it does not touch the disk");
+    check(
+        &reads("/dev/sda", &format!("{FIO}[beside.r]\ntool = \"fio\"\noptions.rw = \"write\"\n")),
+        expect![[r#"
+            line 7, column 1: `workload.w.options`: in the cell `w`, in the load `r` beside it, on a `read_only` target: `rw = write` does more than read; write `read` or `randread`
         "#]],
     );
 }
@@ -1133,6 +1216,7 @@ const REFERENCE: &str = concat!(
     include_str!("../../../../docs/study-format/workload-hdparm.md"),
     include_str!("../../../../docs/study-format/workload-command.md"),
     include_str!("../../../../docs/study-format/workload-running.md"),
+    include_str!("../../../../docs/study-format/beside.md"),
     include_str!("../../../../docs/study-format/metrics.md"),
     include_str!("../../../../docs/study-format/factor.md"),
     include_str!("../../../../docs/study-format/settings.md"),
@@ -1157,7 +1241,7 @@ fn examples() -> Vec<String> {
 #[test]
 fn each_example_of_the_reference_is_read() {
     let examples = examples();
-    assert_eq!(examples.len(), 15);
+    assert_eq!(examples.len(), 16);
     for text in examples {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     }
@@ -1289,8 +1373,8 @@ proptest! {
     }
 
     #[test]
-    fn no_arrangement_of_known_keys_makes_it_panic(lines in proptest::collection::vec(0_usize..58, 0..32)) {
-        const LINES: [&str; 58] = [
+    fn no_arrangement_of_known_keys_makes_it_panic(lines in proptest::collection::vec(0_usize..61, 0..32)) {
+        const LINES: [&str; 61] = [
             "[target]", "file = \"1M\"", "loop = 3", "[workload.a]", "[workload.b]", "tool = \"fio\"", "tool = \"dd\"",
             "tool = \"command\"", "argv = [\"{f}\", \"{target}\"]", "options = { bs = 1, size = \"9P\" }",
             "[factor.f]", "option = \"bs\"", "setting = \"a.b\"", "levels = [1, 2]", "[[factor.f.level]]", "name = \"x\"",
@@ -1303,6 +1387,7 @@ proptest! {
             "stack = \"a.count\"", "stack = { \"b.use\" = false, a.level = 1 }", "argv = [\"{folder}\"]",
             "[[published]]", "source = \"a\"", "value = \"1 MB/s\"", "value = 1", "at_least = \"1 /s\"", "within = \"5%\"",
             "levels = { f = 1 }", "over = { workload = \"b\" }", "sim = \"machine\"", "[sim]",
+            "[beside.a]", "beside = \"a\"", "beside = { a = false }",
         ];
         let body: Vec<&str> = lines.into_iter().map(|n| LINES[n]).collect();
         let _ = parse(&format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n{}\n", body.join("\n")));

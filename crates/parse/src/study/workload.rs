@@ -12,6 +12,11 @@ use workloads::command::pattern;
 const MAX_METRICS: usize = 64;
 
 pub(super) fn read(node: &Node) -> Option<Workload> {
+    read_with(node, &[])
+}
+
+/// The same of a table that has these keys besides, which somebody else reads.
+pub(super) fn read_with(node: &Node, besides: &[&str]) -> Option<Workload> {
     let name = key_name(node);
     let section = node.section()?;
     let tool = section.require("tool", "tool = \"fio\"").and_then(|node| Some((node.text()?, node)));
@@ -19,8 +24,8 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
     let (tool, options) = match workloads::named(named).map(|known| (known.in_study(), known.options())) {
         // What cannot be run has no options, and nothing else that is looked at.
         Some((Some(tool), options)) if options.is_empty() => (Some(tool), Some(Options::new())),
-        Some((Some(tool), _)) => with_options(&section, tool),
-        Some((None, _)) => (command(&section), Some(Options::new())),
+        Some((Some(tool), _)) => with_options(&section, tool, besides),
+        Some((None, _)) => (command(&section, besides), Some(Options::new())),
         None => {
             node.refuse(format!("there is no tool `{named}`; write {}", workloads::in_words()));
             (None, None)
@@ -29,25 +34,25 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
     Some(Workload { name: name?, tool: tool?, options: options? })
 }
 
-fn with_options(section: &Section, tool: Tool) -> (Option<Tool>, Option<Options>) {
-    refuse_keys_of_others(section, &tool, &["argv", "metric"]);
+fn with_options(section: &Section, tool: Tool, besides: &[&str]) -> (Option<Tool>, Option<Options>) {
+    refuse_keys_of_others(section, &tool, &["argv", "metric"], besides);
     let of_tool = |node: Node| super::options::read_for(&tool, &node);
     let options = section.get("options").map_or_else(|| Some(Options::new()), of_tool);
     (Some(tool), options)
 }
 
-fn refuse_keys_of_others(section: &Section, tool: &Tool, others: &[&str]) {
+fn refuse_keys_of_others(section: &Section, tool: &Tool, others: &[&str], besides: &[&str]) {
     for node in others.iter().filter_map(|key| section.get(key)) {
         node.refuse_key(format!("belongs to other tools than {}; take it out", tool.name()));
     }
-    section.only(&["tool", "options", "argv", "metric"]);
+    section.only(&[&["tool", "options", "argv", "metric"], besides].concat());
 }
 
-fn command(section: &Section) -> Option<Tool> {
+fn command(section: &Section, besides: &[&str]) -> Option<Tool> {
     let argv = section.require("argv", "argv = [\"make\", \"-j4\"]").and_then(|node| argv(&node));
     let metrics = section.get("metric").map_or(Some(vec![]), |node| metrics(&node));
     let tool = Tool::Command { argv: argv?, metrics: metrics? };
-    refuse_keys_of_others(section, &tool, &["options"]);
+    refuse_keys_of_others(section, &tool, &["options"], besides);
     Some(tool)
 }
 

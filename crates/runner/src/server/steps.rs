@@ -1,6 +1,7 @@
 //! Programs that make a server, and the server's own process.
 
 use super::Trial;
+use crate::beside::Beside;
 use crate::child::{self, Ended, How, Task};
 use crate::{Error, tools};
 use domain::time::Nanos;
@@ -53,6 +54,7 @@ impl Steps<'_> {
             interval: Nanos::from_millis(100),
             timeout: STEP,
             interrupt: self.trial.interrupt,
+            beside: &Beside::default(),
             only_reads: None,
         };
         let ended = child::run(&task, &mut |_| {})?;

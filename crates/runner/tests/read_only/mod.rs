@@ -137,6 +137,7 @@ fn held(fixture: &Fixture, readable: &Readable, script: &str) -> Ended {
         interval: Nanos::from_millis(10),
         timeout: Nanos::from_secs(30),
         interrupt: &AtomicBool::new(false),
+        beside: &Default::default(),
         only_reads: Some(readable),
     };
     child::run(&task, &mut |_| {}).unwrap()

@@ -1,7 +1,7 @@
 //! The plan of a run in a lab machine: the machine, what is done in it once, and what each cell runs.
 
 use super::stacks;
-use super::text::times;
+use super::text::{describe_beside, times};
 use crate::begin::fresh_seed;
 use crate::error::Result;
 use crate::guests::LabSpec;
@@ -15,6 +15,7 @@ use domain::study::{Study, Target};
 use domain::units::Hertz;
 use machine::{LocalMachine, Machine};
 use runner::Devices;
+use runner::beside;
 use runner::tools::{self, Job};
 use std::path::Path;
 
@@ -123,6 +124,10 @@ fn cell(text: &mut Lines, plan: &Plan, cell: &Cell) {
     };
     let access = (&plan.study.target).into();
     let job = Job { host: tools::host(), access, ..Job::planned(&cell.workload, target, Path::new("RAW")) };
+    match beside::commands(&job, &cell.beside) {
+        Ok(beside) => describe_beside(text, &beside),
+        Err(error) => text.line(format_args!("  cannot run beside it: {error}")),
+    }
     match tools::invocation(&job) {
         Ok(invocation) => {
             text.line(format_args!("  run {}", invocation.argv.join(" ")));

@@ -21,6 +21,7 @@ use domain::units::Bytes;
 use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
+use runner::beside::{self, BesideCommand};
 use runner::tools::{self, Job};
 use runner::{ExistingFolder, ExistingServer, Readable, environment};
 use serde_json::{Value, json};
@@ -77,6 +78,8 @@ struct CellPlan {
     not_here: Vec<String>,
     /// Its command, or why there is none.
     command: Result<Vec<String>, String>,
+    /// The commands of the loads beside its workload.
+    beside: Vec<BesideCommand>,
     /// Its writes, or why they are not possible here.
     writes: Vec<Result<SettingWrite, String>>,
     /// How long its workload says that it takes.
@@ -99,9 +102,10 @@ impl CellPlan {
         let job = Job { host: tools::host(), access: target.access, server, ..planned };
         Self {
             not_here,
+            beside: beside::commands(&job, &cell.beside).unwrap_or_default(),
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
             writes: writes(&cell.settings, target),
-            takes: takes(cell),
+            takes: takes(cell).map(|span| span + lead(cell)),
         }
     }
 
@@ -291,6 +295,11 @@ impl From<PlannedWrite> for SettingWrite {
         let PlannedWrite { setting, path, now, new } = planned;
         Self { setting, path, now, new }
     }
+}
+
+/// How long loads beside the workload run before it.
+fn lead(cell: &Cell) -> Nanos {
+    cell.beside.iter().map(|companion| companion.lead).max().unwrap_or_default()
 }
 
 /// The time that fio, sysbench or pgbench is told to take; what has no such option takes as long as it takes.

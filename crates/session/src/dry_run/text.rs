@@ -8,6 +8,7 @@ use domain::inert::{Lines, prose};
 use domain::plan::{Cell, Plan};
 use domain::study::Measure;
 use runner::Devices;
+use runner::beside::BesideCommand;
 use serde_json::{Value, json};
 use std::fmt::Display;
 use workloads::Needs;
@@ -87,6 +88,7 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
         for w in does.writes.iter().flatten() {
             text.line(format_args!("  {}  {} = {}{}  {}", act(w), w.setting, w.new, was(w), w.path));
         }
+        describe_beside(&mut text, &does.beside);
         if let Ok(argv) = &does.command {
             text.line(format_args!("  run    {}", argv.join(" ")));
         }
@@ -103,6 +105,13 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
 pub(super) fn times(measure: &Measure) -> String {
     let once_more = measure.traced_block().map_or("", |_| ", and once more to record events");
     format!("{} times{once_more}", range(measure.repeats_min, measure.repeats_max))
+}
+
+/// What is started before the workload, and ended after it.
+pub(super) fn describe_beside(text: &mut Lines, beside: &[BesideCommand]) {
+    for BesideCommand { name, argv, lead, .. } in beside {
+        text.line(format_args!("  beside {}  ({name}, started {lead} before)", argv.join(" ")));
+    }
 }
 
 /// `6 to 12`, or just `6`.
@@ -125,15 +134,20 @@ fn as_json(plan: &Plan, cells: &[CellPlan], target: &Planned) -> String {
         Ok(w) => json!({ "setting": w.setting, "path": w.path, "now": w.now, "new": w.new }),
         Err(reason) => json!({ "error": reason }),
     };
+    let beside = |load: &BesideCommand| json!({ "name": load.name, "command": load.argv, "lead_seconds": load.lead.secs() });
     let cell = |(cell, does): (&Cell, &CellPlan)| {
-        json!({
+        let mut value = json!({
             "cell": cell.id.as_str(),
             "levels": cell.levels,
             "not_possible": does.against(),
             "writes": does.writes.iter().map(write).collect::<Vec<Value>>(),
             "command": does.command.as_ref().ok(),
             "error": does.command.as_ref().err(),
-        })
+        });
+        if !does.beside.is_empty() {
+            value["beside"] = does.beside.iter().map(beside).collect();
+        }
+        value
     };
     let order =
         |block: u32| plan.block_order(block).into_iter().map(|i| plan.cells[i].id.as_str().to_owned());

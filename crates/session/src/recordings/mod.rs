@@ -21,6 +21,7 @@ use domain::inventory::Inventory;
 use domain::outcome::Metric;
 use domain::per_work;
 use domain::phase::{Mark, Phase};
+use domain::trace::Role;
 use domain::trial::{PROCESS, Provenance};
 use domain::{Nanos, Sink, Timestamp};
 use events::Facts;
@@ -159,7 +160,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let by_itself = ending.as_ref().is_ok_and(|ending| ending.by_itself);
     let counted = watching.map(|watching| watching.stop(by_itself.then_some(end)));
     let ending = ending?;
-    recorded.set_workload_cpu(recorder::children_cpu() - children_before);
+    recorded.set_cpu(Role::Workload, recorder::children_cpu() - children_before);
     let marks = marked.as_ref().map(|marked| marked.marks.clone()).unwrap_or_default();
     let (metrics, phases) = decoded(&recorded, destination.sink(), marks)?;
     let removed = std::fs::remove_file(&spool);

@@ -44,6 +44,7 @@ pub trait Models {
 }
 
 /// What is to be simulated.
+#[derive(Clone, Copy)]
 pub struct SimRequest<'a> {
     /// On which machine.
     pub machine: &'a MachineSpec,

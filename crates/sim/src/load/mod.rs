@@ -5,8 +5,9 @@
 //! | [`fio`], `dd`, `trace`, `replay` | what a tool asks for: its options read, then its requests, one after the other. They know no machine |
 //! | [`jobs`] | who asks: threads that submit, wait and count. They are given any [`jobs::RequestSource`], which are those of the line above |
 //! | [`bonnie`] | Bonnie's processes, phase by phase, with what each phase asks for |
+//! | [`burner`] | threads that are busy for a share of the time, and ask for nothing |
 //! | [`oltp`] | a database with sysbench's clients; it computes, and asks its disk for its log alone |
-//! | `of_cell` | which of these a study's cell is, with what it costs the cell's machine |
+//! | `of_cell` | which of these a study's cell and the loads beside it are, with what it costs the cell's machine |
 //!
 //! A load on a bare disk model, without a machine around it, is `disks::closed_loop`.
 //!
@@ -14,6 +15,7 @@
 //! over would answer another question.
 
 pub mod bonnie;
+pub mod burner;
 mod dd;
 pub mod fio;
 pub mod jobs;

@@ -4,12 +4,14 @@
 use crate::assemble::{self, LoadTarget, SimRequest};
 use crate::cpu::Cost;
 use crate::load::bonnie::{BUFFER, BonnieSpec};
+use crate::load::burner::BurnerSpec;
 use crate::load::fio::{Engine, FioJob, Pace, Stream};
 use crate::load::jobs::{JobSpec, RequestSource};
 use crate::load::oltp::{self, OltpSpec};
 use crate::load::{Copied, DdLoad, LoadError, ReplayTarget, Replayed};
 use domain::bench::BenchError;
-use domain::study::Tool;
+use domain::rng::Seed;
+use domain::study::{Companion, Tool, Workload};
 use domain::time::Nanos;
 use domain::units::Bytes;
 use event_queue::Time;
@@ -41,6 +43,47 @@ pub(crate) enum Load {
     Oltp(OltpSpec),
     /// Bonnie's phases.
     Bonnie(BonnieSpec),
+}
+
+/// What runs beside the workload, until that is done.
+pub(crate) enum Beside {
+    /// Jobs on the workload's target.
+    Jobs(Vec<Job>),
+    /// Threads that only compute.
+    Burner(BurnerSpec),
+}
+
+/// The loads beside a cell's workload, by name.
+pub(crate) fn beside(
+    order: &SimRequest<'_>,
+    target: LoadTarget,
+) -> Result<Vec<(String, Beside)>, BenchError> {
+    let of_one = |load: &Workload| {
+        let refused = |why: String| {
+            BenchError::Unsupported(format!("the load `{}` beside the workload: {why}", load.name))
+        };
+        if load.tool != Tool::Fio {
+            let program = load.tool.command().map_or(&[][..], |(argv, _)| argv).first();
+            let program = program.map_or(load.tool.name(), String::as_str);
+            return Err(refused(format!(
+                "the simulation knows fio, and not what `{program}` would do; a CPU is kept busy by fio with \
+                 `ioengine = \"cpuio\"` and `cpuload = 100`"
+            )));
+        }
+        if workloads::of(&load.tool).is_of_the_cpu(&load.options) {
+            let spec = BurnerSpec::parse(&load.options).map_err(|error| refused(error.to_string()))?;
+            return Ok(Beside::Burner(spec));
+        }
+        if target.size == 0 {
+            return Err(refused("there is nothing that it could read or write".into()));
+        }
+        let job = FioJob::parse(&load.options, Bytes::new(target.size));
+        let job = job.map_err(|error| refused(error.to_string()))?;
+        let seed = Seed(order.seed.stream(&format!("beside {}", load.name)).bits());
+        fio(&SimRequest { seed, ..*order }, target, &job).map(Beside::Jobs)
+    };
+    let named = |companion: &Companion| Ok((companion.load.name.clone(), of_one(&companion.load)?));
+    order.cell.beside.iter().map(named).collect()
 }
 
 /// The load of a cell.
@@ -90,13 +133,15 @@ fn command(order: &SimRequest<'_>, size: Bytes) -> Result<Load, BenchError> {
     Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
 }
 
-/// Whether a cell's load goes through the page cache of a device.
+/// Whether a load of a cell goes through the page cache of a device.
 pub(crate) fn caching(order: &SimRequest<'_>) -> assemble::Caching {
-    let workload = &order.cell.workload;
-    match workloads::of(&workload.tool).profile(workload).cache {
-        Cache::Buffered => assemble::Caching::Buffered,
-        Cache::Direct | Cache::ServersOwn => assemble::Caching::Direct,
+    let is_buffered = |load: &Workload| workloads::of(&load.tool).profile(load).cache == Cache::Buffered;
+    let beside = order.cell.beside.iter().map(|companion| &companion.load);
+    let mut on_the_target = beside.filter(|load| !workloads::of(&load.tool).is_of_the_cpu(&load.options));
+    if is_buffered(&order.cell.workload) || on_the_target.any(is_buffered) {
+        return assemble::Caching::Buffered;
     }
+    assemble::Caching::Direct
 }
 
 /// Bytes of a row with its index: ten million rows are some 2.4 GB (InnoDB, `sbtest1`).

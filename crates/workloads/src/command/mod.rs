@@ -3,7 +3,7 @@
 mod argv;
 pub mod pattern;
 
-use crate::options::OptionError;
+use crate::options::{OptionError, Options};
 use crate::tool::{Elapsed, OwnFiles, Program, STDERR, STDOUT};
 use crate::{Cache, Error, Invocation, Job, Metrics, Profile, Tool};
 use domain::outcome::Outcome;
@@ -35,6 +35,11 @@ impl Tool for Command {
 
     fn metrics(&self) -> Metrics {
         Metrics::ByPattern
+    }
+
+    /// Whether it goes on is its author's business; where it ends, its trial has failed.
+    fn without_end(&self, _: &mut Options) -> Option<Result<(), OptionError>> {
+        Some(Ok(()))
     }
 
     fn command(&self, job: &Job<'_>) -> Result<Invocation, Error> {

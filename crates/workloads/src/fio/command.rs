@@ -3,8 +3,8 @@
 //! Only options on the list of [`super::options`] are passed on, whoever made the workload: the study's
 //! reader has asked the same list, but it is here that a command begins to exist.
 
-use crate::fio::options;
 use crate::fio::steady_state::Conditioning;
+use crate::fio::{endless, options};
 use crate::job::text;
 use crate::sysbench::options::Bursts;
 use crate::{Error, Invocation, Job, TargetAccess};
@@ -16,16 +16,24 @@ use std::path::Path;
 
 pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     job.check_access()?;
-    let (target, size) = job.needed_target()?;
+    let target = match endless::is_of_the_cpu(&job.workload.options) && job.target.is_none() {
+        true => None,
+        false => Some(job.needed_target()?),
+    };
     for (key, value) in fios(job) {
         check(key, value)?;
     }
-    check_extent(job, size)?;
+    if let Some((_, size)) = target {
+        check_extent(job, size)?;
+    }
     let bursts = bursts(job)?;
     conditioning(job)?;
-    let mut argv = command(job, "fio", target);
+    let mut argv = command(job, "fio", target.map(|(path, _)| path));
     let lead_in = bursts.and_then(|bursts| lead_in(job, bursts));
-    let ours = |key: &str| key == RAMP && lead_in.is_some();
+    // fio knows the options of this engine only once it knows the engine.
+    let engine = endless::engine(&job.workload.options);
+    argv.extend(engine.map(|name| format!("--{}={name}", endless::ENGINE)));
+    let ours = |key: &str| key == RAMP && lead_in.is_some() || key == endless::ENGINE && engine.is_some();
     argv.extend(
         fios(job).filter(|(key, _)| !ours(key.as_str())).map(|(key, value)| format!("--{key}={value}")),
     );
@@ -64,16 +72,18 @@ fn lead_in(job: &Job<'_>, bursts: Bursts) -> Option<Nanos> {
 }
 
 /// What every command of fio begins with; its report is named so.
-pub(super) fn command(job: &Job<'_>, report: &str, target: &Path) -> Vec<String> {
+pub(super) fn command(job: &Job<'_>, report: &str, target: Option<&Path>) -> Vec<String> {
     let mut argv = vec![
         "fio".to_owned(),
         "--output-format=json+".into(),
         format!("--output={}", text(&job.raw.join(format!("{report}.json")))),
         format!("--name={}", job.workload.name),
-        format!("--filename={}", escaped(target)),
-        // A target that has vanished is an error, and not a reason to make another one.
-        "--allow_file_create=0".into(),
     ];
+    if let Some(target) = target {
+        argv.push(format!("--filename={}", escaped(target)));
+        // A target that has vanished is an error, and not a reason to make another one.
+        argv.push("--allow_file_create=0".into());
+    }
     // fio itself then refuses to write and to trim (fio(1), `--readonly`).
     argv.extend((job.access == TargetAccess::ReadOnly).then(|| "--readonly".to_owned()));
     argv
@@ -213,7 +223,7 @@ pub fn precondition(job: &Job<'_>) -> Result<Vec<String>, Error> {
         return Err(Error::Writes { workload: job.workload.name.clone(), why });
     }
     let (target, size) = job.needed_target()?;
-    let mut argv = command(job, "precondition", target);
+    let mut argv = command(job, "precondition", Some(target));
     let size = format!("--size={}", size.get());
     let more =
         ["--rw=write", "--bs=128k", "--loops=2", "--ioengine=libaio", "--iodepth=32", "--direct=1", &size];
@@ -305,6 +315,17 @@ mod tests {
              `read` or `randread`"
         );
         assert!(!made(&[("rw", "read")]).unwrap().contains(&"--readonly".to_owned()));
+    }
+
+    #[test]
+    fn a_load_of_the_cpu_has_no_target_and_its_engine_before_that_engines_options() {
+        let options = [("cpuload", "50"), ("ioengine", "cpuio")].map(|(k, v)| (k.into(), v.into())).into();
+        let workload = Workload { name: "burner".into(), tool: Tool::Fio, options };
+        let job = Job::planned(&workload, None, Path::new("/n/raw"));
+        expect![
+            "fio --output-format=json+ --output=/n/raw/fio.json --name=burner --ioengine=cpuio --cpuload=50"
+        ]
+        .assert_eq(&invocation(&job).unwrap().argv.join(" "));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! fio 3, reported as json+.
 
 mod command;
+mod endless;
 pub mod options;
 mod profile;
 mod reading;
@@ -10,7 +11,7 @@ pub mod stretch;
 mod texts;
 mod values;
 
-use crate::options::{Options, Refusal};
+use crate::options::{OptionError, Options, Refusal};
 use crate::report::SHARED_METRICS;
 use crate::tool::{Needs, Program, Readiness, ReportLength, STDERR, VERSION};
 use crate::{Error, Invocation, Job, Metrics, Profile, Tool};
@@ -119,6 +120,14 @@ impl Tool for Fio {
 
     fn simulated_only(&self, options: &Options) -> Option<&'static str> {
         options.contains_key(REPLAY).then_some(REPLAY)
+    }
+
+    fn without_end(&self, options: &mut Options) -> Option<Result<(), OptionError>> {
+        Some(endless::make(options))
+    }
+
+    fn is_of_the_cpu(&self, options: &Options) -> bool {
+        endless::is_of_the_cpu(options)
     }
 
     fn make_wait(&self, options: &mut Options) -> Readiness {

@@ -76,6 +76,8 @@ pub struct Given {
 
 struct Job {
     spec: JobSpec,
+    /// When it was added: the times of its requests count from then.
+    begun: Time,
     source: Box<dyn RequestSource>,
     thread: ThreadId,
     in_flight: u32,
@@ -107,13 +109,14 @@ enum Waits {
     ForTime,
 }
 
-/// Jobs that run at the same time; when all have ended, the machine stops.
+/// Jobs that run at the same time; when all have ended, the machine stops, unless they run beside others.
 pub struct Jobs {
     me: PartId,
     target: PartId,
     jobs: Vec<Job>,
     running: usize,
     watchers: Vec<Watcher>,
+    stops_the_machine: bool,
     given: std::rc::Rc<std::cell::RefCell<Given>>,
 }
 
@@ -137,7 +140,20 @@ pub struct Watcher {
 impl Jobs {
     /// Jobs as the part `me` that ask `target`; what they were given can be read while they run.
     pub fn new(me: PartId, target: PartId) -> Self {
-        Self { me, target, jobs: Vec::new(), running: 0, watchers: Vec::new(), given: std::rc::Rc::default() }
+        Self {
+            me,
+            target,
+            jobs: Vec::new(),
+            running: 0,
+            watchers: Vec::new(),
+            stops_the_machine: true,
+            given: std::rc::Rc::default(),
+        }
+    }
+
+    /// The same beside a workload, which says when the machine stops.
+    pub fn beside(me: PartId, target: PartId) -> Self {
+        Self { stops_the_machine: false, ..Self::new(me, target) }
     }
 
     /// Has a thread look at the jobs while they run, as fio's main thread does and its helper.
@@ -156,14 +172,25 @@ impl Jobs {
         std::rc::Rc::clone(&self.given)
     }
 
-    /// Adds a job with its thread. Before the machine runs.
-    pub fn add(&mut self, core: &mut Core, thread: ThreadId, spec: JobSpec, source: Box<dyn RequestSource>) {
+    /// Adds a job with its thread. Times of the job begin now.
+    pub fn add(
+        &mut self,
+        core: &mut Core,
+        thread: ThreadId,
+        mut spec: JobSpec,
+        source: Box<dyn RequestSource>,
+    ) {
         let index = self.jobs.len() as u64;
+        let begun = core.now;
+        spec.start += begun;
+        spec.counted_from += begun;
+        spec.until = spec.until.map(|until| until + begun);
         core.at(spec.start, self.me, index * KINDS + STARTED);
         self.given.borrow_mut().begun = spec.counted_from;
         let due = spec.start;
         self.jobs.push(Job {
             spec,
+            begun,
             source,
             thread,
             in_flight: 0,
@@ -208,7 +235,7 @@ impl Jobs {
         let blocked = job.in_flight >= job.spec.depth
             || job.is_to_pause
             || (job.in_flight > 0 && job.next.is_some_and(|next| next.op == Op::Flush));
-        let due = job.next.map_or(job.due, |next| job.due.max(next.not_before));
+        let due = job.next.map_or(job.due, |next| job.due.max(job.begun + next.not_before));
         // What is done is looked at when nothing can be asked (fio's `do_io`: `queue_full`,
         // `wait_for_completions`).
         if !job.seen.is_empty() && (job.next.is_none() || blocked || core.now < due) {
@@ -268,7 +295,7 @@ impl Jobs {
     fn end(&mut self, core: &mut Core, index: usize) {
         self.jobs[index].waits = Waits::No;
         self.running -= 1;
-        if self.running == 0 {
+        if self.running == 0 && self.stops_the_machine {
             let mut given = self.given.borrow_mut();
             given.ended = core.now;
             core.stop();

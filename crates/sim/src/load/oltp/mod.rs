@@ -287,7 +287,7 @@ impl Oltp {
             clock(core, core.now + on, BURST_OFF);
         }
         if let Some(until) = spec.until {
-            clock(core, until, END);
+            clock(core, core.now + until, END);
         }
         let mut load = Self {
             me,

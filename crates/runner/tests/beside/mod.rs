@@ -1,0 +1,104 @@
+//! Loads beside the workload: real process trees, from before the workload's start until after its end.
+
+use crate::fixture::{FILE, Fixture, cell, command, failed};
+use domain::plan::Cell;
+use domain::study::{Companion, Tool, Workload};
+use domain::time::Nanos;
+use domain::trace::Role;
+use domain::trial::{Trial, Validity};
+use runner::{Done, Stop};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A workload that is this script, beside a load that is that one.
+fn beside(workload: &str, load: &str, lead: Nanos) -> Cell {
+    let load = Workload { name: "neighbour".into(), tool: command(load), options: BTreeMap::new() };
+    Cell { beside: vec![Companion { load, lead }], ..cell(command(workload), &[], &[]) }
+}
+
+/// Whether a process runs whose number is in this file.
+fn runs(file: &Path) -> bool {
+    let pid = std::fs::read_to_string(file).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+}
+
+fn cpu(trial: &Trial, role: Role) -> Nanos {
+    trial.measurement.as_ref().unwrap().roles.get(&role).copied().unwrap_or_default()
+}
+
+#[test]
+fn a_load_runs_before_and_beside_the_workload_and_ends_with_all_that_it_started() {
+    let fixture = Fixture::new();
+    let at = |name: &str| fixture.path(name);
+    // One loop in its group, and one that has left it.
+    let load = format!(
+        "setsid sh -c 'echo $$ > {}; while :; do :; done' & echo $$ > {}; while :; do :; done",
+        at("left").display(),
+        at("first").display()
+    );
+    // By its lead both are there before the workload has begun.
+    let workload =
+        format!("cat {} {} && sleep 0.6 && echo answer 1", at("left").display(), at("first").display());
+    let cell = beside(&workload, &load, Nanos::from_secs(2));
+    let Done { trial, beside, .. } = fixture.trial(FILE, &cell).unwrap();
+    assert!(!matches!(trial.validity, Validity::Failed(_)), "{:?}", trial.validity);
+    assert_eq!(trial.metric("answer"), Some(1.0));
+    assert!(!runs(&at("left")) && !runs(&at("first")), "its processes live on");
+    // Of 0.6 s, not of the two seconds before.
+    let (own, its) = (cpu(&trial, Role::Workload), cpu(&trial, Role::Beside));
+    assert!(own < its && its < Nanos::from_secs(2), "workload {own}, beside {its}");
+    let threads = &trial.measurement.as_ref().unwrap().threads;
+    assert!(threads.iter().any(|thread| thread.role == Role::Beside && thread.name == "sh"), "{threads:?}");
+    let commands = &trial.measurement.as_ref().unwrap().commands;
+    assert_eq!((commands.len(), &commands[1]), (2, &beside[0].argv));
+    if let Validity::Disturbed(all) = &trial.validity {
+        // Others may be at work here, but not what the study has beside its workload.
+        assert!(all.iter().all(|one| !one.detail.contains("`sh`")), "{all:?}");
+    }
+}
+
+#[test]
+fn a_load_that_ends_in_its_lead_fails_the_trial_before_the_workload_begins() {
+    let fixture = Fixture::new();
+    let begun = fixture.path("begun");
+    let workload = format!("touch {}; echo answer 1", begun.display());
+    let cell = beside(&workload, "echo no luck >&2; exit 7", Nanos::from_secs(30));
+    let text = failed(fixture.trial(FILE, &cell));
+    assert!(text.starts_with("the load `neighbour` beside the workload did not run until"), "{text}");
+    assert!(text.contains("with exit code 7; it said: no luck; let it go on"), "{text}");
+    assert!(!begun.exists());
+}
+
+#[test]
+fn a_load_that_ends_beside_the_workload_ends_that_too_and_fails_the_trial() {
+    let started = Instant::now();
+    let text =
+        failed(Fixture::new().trial(FILE, &beside("sleep 50; echo answer 1", "sleep 0.5", Nanos::ZERO)));
+    assert!(text.contains("`sh` ended by itself after") && text.contains("with exit code 0"), "{text}");
+    assert!(started.elapsed() < Duration::from_secs(40), "the workload went on");
+}
+
+#[test]
+fn a_load_whose_program_is_not_there_is_no_trial() {
+    let mut cell = beside("echo answer 1", "", Nanos::ZERO);
+    cell.beside[0].load.tool = Tool::Command { argv: vec!["no-such-program".into()], metrics: vec![] };
+    match Fixture::new().trial(FILE, &cell) {
+        Err(Stop::Unsupported(why)) => assert!(why.contains("cannot run `no-such-program`"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn fio_keeps_a_cpu_busy_without_a_target_and_leaves_its_report() {
+    let fixture = Fixture::new();
+    let mut cell = beside("sleep 1; echo answer 1", "", Nanos::from_secs(3));
+    let load = &mut cell.beside[0].load;
+    load.tool = Tool::Fio;
+    load.options = [("ioengine", "cpuio"), ("cpuload", "100")].map(|(k, v)| (k.into(), v.into())).into();
+    workloads::of(&load.tool).without_end(&mut load.options).unwrap().unwrap();
+    let Done { trial, .. } = fixture.trial(FILE, &cell).unwrap();
+    assert!(cpu(&trial, Role::Beside) > Nanos::ZERO, "{trial:?}");
+    assert!(fixture.path("raw/beside-neighbour/fio.json").exists());
+}
