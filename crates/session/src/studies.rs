@@ -38,6 +38,7 @@ macro_rules! shipped {
 /// The shipped studies: every file of `studies/` and `studies/published/`.
 pub const SHIPPED: &[ShippedStudy] = shipped![
     "check",
+    "dmcrypt-beside",
     "dmcrypt-ondemand",
     "governor-grid",
     "iometer",
