@@ -133,8 +133,8 @@ fn add_rates(core: &mut Core, before: &Before, joules: f64, metrics: &mut BTreeM
     per_work::add(metrics);
 }
 
-/// The mean frequency of CPUs while they executed since then, in Hz: their cycles over that time. `None` where
-/// they have one frequency, or executed nothing.
+/// The mean frequency of CPUs while they executed since then, in Hz: their cycles over that time. `None`
+/// where they have one frequency, or executed nothing.
 fn busy_frequency(core: &mut Core, before: &Before) -> Option<f64> {
     let now = core.now;
     let has_one = (0..core.cpus.policies()).all(|policy| core.cpus.residency(now, policy).len() < 2);

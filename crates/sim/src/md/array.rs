@@ -85,7 +85,8 @@ impl Default for MdCosts {
 }
 
 impl MdCosts {
-    /// Those of a machine: `md_map`, `md_thread`, the `stripe…` ones, `xor_byte`, `syndrome_byte`, `copy_byte`.
+    /// Those of a machine: `md_map`, `md_thread`, the `stripe…` ones, `xor_byte`, `syndrome_byte` and
+    /// `copy_byte`.
     pub fn of(costs: &Costs) -> Self {
         Self {
             map: costs.once("md_map"),

@@ -44,8 +44,8 @@ pub struct JobSpec {
     pub complete: Cost,
     /// What a pause costs it, when it is over.
     pub pause: Cost,
-    /// What each page of a request past the page cache costs besides: to hold it, to map it for the driver, to
-    /// let it go.
+    /// What each page of a request past the page cache costs besides: to hold it, to map it for the driver,
+    /// to let it go.
     pub page: Cost,
     /// What each byte costs besides, where the program touches it: cycles in units of 1/1024.
     pub byte_cycles_1024: u64,
