@@ -333,7 +333,7 @@ struct Compared {
 
 impl Compared {
     fn of(measured: &Measured, name: &str, mark: u8) -> Self {
-        let Measured { text, blocks } = measured;
+        let Measured { text, blocks, .. } = measured;
         let functions = functions(text);
         let (from, to) = (clock_ns(text, mark), clock_ns(text, mark + 1));
         let recorded = events(text, name);
