@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""How many instructions a guest's CPU executes for direct requests to an array, and what of the model's costs they are.
+"""How many instructions a guest's CPU executes for direct requests to an array, and what costs of the model
+they are.
 
     benches/lab/instructions.py target/release/flyball DIRECTORY [ARRAY...]
 
-An ARRAY is LEVEL:MEMBERS:CHUNK in KiB, or `disk`. dd reads and writes each in order, one request at a time. The QEMU
-plugin counts the kernel's instructions by block of code (crates/pstate-plugin/src/blocks.rs), and /proc/kallsyms says
-of which function a block is. A count does not depend on what else the host does; no time is measured here.
+An ARRAY is LEVEL:MEMBERS:CHUNK in KiB, or `disk`. dd reads and writes each in order, one request at a time.
+The QEMU plugin counts the kernel's instructions by block of code (crates/pstate-plugin/src/blocks.rs), and
+/proc/kallsyms says of which function a block is. A count does not depend on what else the host does; no time
+is measured here.
 
-Printed are the instructions of a request to a member by who executes them, and the costs of studies/machines/lab.toml
-by relative least squares; each array is judged by the costs that fit the others. Files are kept in
-DIRECTORY, and read again where no ARRAY is given. Needs Python alone; a guest of twelve arrays takes eight minutes.
+Printed are the instructions of a request to a member by who executes them, and the costs of
+studies/machines/lab.toml by relative least squares; each array is judged by the costs that fit the others.
+Files are kept in DIRECTORY, and read again where no ARRAY is given. Needs Python alone; a guest of ten arrays
+takes nine minutes.
 """
 
 import collections
@@ -26,8 +29,8 @@ PAGE = 4096
 SUBMIT = "submit + complete + switch"
 SECONDS = 3
 
-# Between two marks the counts are taken. A write to the port that is opened and positioned before costs a thousandth of
-# what starting a program would.
+# Between two marks the counts are taken. A write to the port, which is opened and positioned before, costs a
+# thousandth of what starting a program would.
 GUEST = r"""
 exec 3>&1 >&2
 cd /run
@@ -57,7 +60,8 @@ for array in ARRAYS; do
     if [ $level != disk ]; then
         options=; [ $level != 1 ] && options=--chunk=$chunk
         [ $level != 0 ] && options="$options --assume-clean --bitmap=none"
-        mdadm --create /dev/md0 --run --level=$level --raid-devices=$members $options $devices; device=/dev/md0
+        mdadm --create /dev/md0 --run --level=$level --raid-devices=$members $options $devices
+        device=/dev/md0
     fi
     for size in 4K 64K 256K 1M; do
         dd if=$device of=/dev/null bs=$size iflag=direct status=none &
@@ -80,7 +84,10 @@ GROUPS = {
     "xor": ("xor raid6_pq async_xor async_pq", "ops_run_prexor"),
     "copy": ("async_memcpy", "async_copy_data|memcpy|clear_user"),
     "md": ("md_mod raid0 raid1 raid10 raid456 async_tx", None),
-    "driver": ("scsi_mod sd_mod virtio_scsi virtio_pci virtio_ring virtio", "virtqueue|vring|sg_|__blk|blk_|dd_|sbitmap|elv_"),
+    "driver": (
+        "scsi_mod sd_mod virtio_scsi virtio_pci virtio_ring virtio",
+        "virtqueue|vring|sg_|__blk|blk_|dd_|sbitmap|elv_",
+    ),
     "pages": ("", "gup|bio_iov_iter|__?bio_release|folio|try_g|iov_iter|__bio_add|bvec_try|mod_node"),
     "bio": ("", "bio_|submit_bio|__submit_bio|bvec|ll_|mempool|kmem|kfree|__kmalloc|attempt"),
     "idle": ("", "default_idle|pv_native|cpu_idle|do_idle|cpuidle|acpi_idle|tick_nohz|arch_cpu_idle|menu_"),
@@ -158,7 +165,7 @@ def read(directory):
     text, functions = (directory / "text").read_text(errors="replace").split("@@ functions\n")
     named = [line.split() for line in functions.splitlines()]
     functions = sorted((int(words[0], 16), " ".join(words[2:4])) for words in named if len(words) > 2)
-    # Where a call of `handle_stripe` goes on that does not return at once (Linux 6.12), in three instructions.
+    # Where `handle_stripe` goes on unless it returns at once (Linux 6.12), with three instructions.
     looks = next((address + 0x45 for address, name in functions if name == "handle_stripe [raid456]"), None)
     parts = text.split("@@ cell ")[1:]
     # Before these, the speed of the host was measured.
@@ -241,8 +248,9 @@ def fitted(names, cells):
     scaled = [[cell[0][name] / cell[1] for name in names] for cell in cells]
     most = [max(row[at] for row in scaled) or 1 for at in range(len(names))]
     scaled = [[value / most[at] for at, value in enumerate(row)] for row in scaled]
-    square = [[sum(row[i] * row[j] for row in scaled) + 1e-9 * (i == j) for j in range(len(names))] for i in range(len(names))]
-    costs = solve(square, [sum(row[i] for row in scaled) for i in range(len(names))])
+    size = range(len(names))
+    square = [[sum(row[i] * row[j] for row in scaled) + 1e-9 * (i == j) for j in size] for i in size]
+    costs = solve(square, [sum(row[i] for row in scaled) for i in size])
     return {name: cost / most[at] for at, (name, cost) in enumerate(zip(names, costs))}
 
 
@@ -273,7 +281,8 @@ def main():
         guest(pathlib.Path(program).resolve(), directory, arrays)
     *cells, nothing = read(directory)
     groups = [*GROUPS, "rest", "user"]
-    print(f"{'a request to a member':29}{'requests':>9}{'bios':>9}" + "".join(f"{name:>8}" for name in groups) + "     all")
+    titles = "".join(f"{name:>8}" for name in [*groups, "all"])
+    print(f"{'a request to a member':29}{'requests':>9}{'bios':>9}{titles}")
     idle = sum(count for name, count in nothing["functions"].items() if group(name) != "idle")
     plain, parity, copies, xors = [], [], [], []
     for cell in cells:
@@ -298,7 +307,8 @@ def main():
     if parity:
         del known["md_map"]
         fit("Copies into stripes", ["page copied", "stripe_seek"], copies)
-        fit("Writes with parity but copies and xor", ["md_map", "stripe_member", "stripe_io", "switch"], parity, known)
+        names = ["md_map", "stripe_member", "stripe_io", "switch"]
+        fit("Writes with parity but copies and xor", names, parity, known)
         print("\nxor, a stripe: " + ", ".join(f"{array} {each:.0f}" for array, each in xors))
 
 
