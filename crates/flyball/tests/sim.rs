@@ -732,7 +732,9 @@ fn a_busy_load_beside_the_workload_brings_ondemand_to_the_top_and_its_time_is_no
     let (alone, with) = (&ondemand["false"], &ondemand["true"]);
     assert!(alone["beside"].is_null());
     let used = |roles: &serde_json::Value, role: &str| roles[role].as_f64().unwrap();
-    assert!(used(with, "beside") > 10.0 * used(with, "workload"), "{with}");
+    // As much as the rest together, and the workload has no more of its own than alone at a lower frequency.
+    assert!(used(with, "beside") > used(with, "crypt") + used(with, "workload"), "{with}");
+    assert!(used(with, "workload") < used(alone, "workload"), "{with} beside it, {alone} alone");
     // The same bytes take the less CPU time to decrypt, the higher the frequency is.
     let slower = |roles| used(roles, "crypt") / used(&performance["false"], "crypt");
     assert!(
