@@ -3,12 +3,11 @@
 
 use crate::block::DeviceStats;
 use crate::block::{Disk, QueueSpec};
-use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId, Upkeep};
+use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, ThreadId};
 use crate::engine::{Bio, BioId, Core, Part, PartId};
 use crate::engine::{Stopped, World};
 use disks::{DiskSet, DiskSpec, Op};
 use domain::rng::Seed;
-use domain::time::Nanos;
 use domain::trace::Role;
 use event_queue::Time;
 use governors::KernelVersion;
@@ -208,16 +207,9 @@ pub(crate) struct Testbed {
 impl Testbed {
     /// A machine of so many CPUs.
     pub(crate) fn new(cpus: usize, mhz: u64) -> Self {
-        let cpus = Cpus::new(CpusSpec {
-            policies: vec![PolicySpec::fixed((0..cpus).collect(), mhz * 1000)],
-            tick: Nanos::from_millis(4),
-            switch: Cost::cycles(2_000),
-            upkeep: Upkeep::default(),
-            power: PowerModel::default(),
-            kernel: KernelVersion::new(6, 12, 0),
-            base_khz: mhz * 1000,
-            idle: None,
-        });
+        let policies = vec![PolicySpec::fixed((0..cpus).collect(), mhz * 1000)];
+        let spec = CpusSpec::bare(KernelVersion::new(6, 12, 0), policies);
+        let cpus = Cpus::new(CpusSpec { switch: Cost::cycles(2_000), ..spec });
         let core = Core::new(cpus, DiskSet::new(Seed(1)), Seed(1));
         Self { world: World::new(core), answered: Rc::default(), allowed: 0 }
     }

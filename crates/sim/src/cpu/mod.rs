@@ -129,6 +129,23 @@ pub struct CpusSpec {
     pub idle: Option<IdleSpec>,
 }
 
+#[cfg(test)]
+impl CpusSpec {
+    /// CPUs of these policies, for tests: ticks of 4 ms, and nothing costs anything but work.
+    pub(crate) fn bare(kernel: KernelVersion, policies: Vec<PolicySpec>) -> Self {
+        Self {
+            base_khz: policies[0].view.current.khz(),
+            policies,
+            tick: Nanos::from_millis(4),
+            switch: Cost::NONE,
+            upkeep: Upkeep::default(),
+            power: PowerModel::default(),
+            kernel,
+            idle: None,
+        }
+    }
+}
+
 impl Cpus {
     /// Idle CPUs.
     ///

@@ -36,6 +36,7 @@ impl Turns {
     pub(super) fn of(kernel: KernelVersion, cpus: usize) -> Self {
         let factor = 1 + u64::from(cpus.clamp(1, 8).ilog2());
         if kernel >= EEVDF {
+            // 0.7 ms in a guest of one CPU with Linux 6.12 (`/sys/kernel/debug/sched/debug`).
             return Self { slice_ns: 700_000 * factor, wake_up: WakeUp::Slice };
         }
         let wake_up = WakeUp::Granularity { least_ns: 1_000_000 * factor, sleeper_ns: 3_000_000 * factor };
@@ -387,11 +388,10 @@ impl Cpus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::{CpusSpec, PolicySpec, PowerModel, Upkeep};
+    use crate::cpu::{CpusSpec, PolicySpec};
     use crate::engine::{Core, Part, Stopped, World};
     use disks::DiskSet;
     use domain::rng::Seed;
-    use domain::time::Nanos;
     use domain::trace::Role;
 
     const MILLI: Time = 1_000_000;
@@ -415,17 +415,8 @@ mod tests {
 
     /// When a thread is done that wakes up 10.5 ms after the other one has begun.
     fn ends(kernel: KernelVersion) -> Time {
-        let cpus = Cpus::new(CpusSpec {
-            policies: vec![PolicySpec::fixed(vec![0], 1_000_000)],
-            tick: Nanos::from_millis(4),
-            switch: Cost::NONE,
-            upkeep: Upkeep::default(),
-            power: PowerModel::default(),
-            kernel,
-            base_khz: 1_000_000,
-            idle: None,
-        });
-        let mut world = World::new(Core::new(cpus, DiskSet::new(Seed(1)), Seed(1)));
+        let cpus = CpusSpec::bare(kernel, vec![PolicySpec::fixed(vec![0], 1_000_000)]);
+        let mut world = World::new(Core::new(Cpus::new(cpus), DiskSet::new(Seed(1)), Seed(1)));
         let me = world.next_part();
         world.add(Box::new(Two(me)));
         world.core.at(0, me, 0);

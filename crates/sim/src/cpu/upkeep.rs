@@ -98,11 +98,10 @@ impl Cpus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::{Chooser, CpusSpec, PolicySpec, PowerModel};
+    use crate::cpu::{Chooser, CpusSpec, PolicySpec};
     use crate::engine::{Core, Part, Stopped, World};
     use disks::DiskSet;
     use domain::rng::Seed;
-    use domain::time::Nanos;
     use governors::{Governor, KernelVersion};
     use std::collections::BTreeMap;
 
@@ -127,16 +126,7 @@ mod tests {
         let tunables = BTreeMap::new();
         policy.chooser =
             Chooser::Kernel(Governor::new(governor, &tunables, kernel, 250, &policy.view).unwrap());
-        let cpus = Cpus::new(CpusSpec {
-            policies: vec![policy],
-            tick: Nanos::from_millis(4),
-            switch: Cost::NONE,
-            upkeep,
-            power: PowerModel::default(),
-            kernel,
-            base_khz: 1_000_000,
-            idle: None,
-        });
+        let cpus = Cpus::new(CpusSpec { upkeep, ..CpusSpec::bare(kernel, vec![policy]) });
         let mut world = World::new(Core::new(cpus, DiskSet::new(Seed(1)), Seed(1)));
         let me = world.next_part();
         world.add(Box::new(Busy(me, 100_000_000)));

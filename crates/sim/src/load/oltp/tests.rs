@@ -1,6 +1,6 @@
 use super::*;
 use crate::block::null_blk::{Memory, MemorySpec};
-use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel, Upkeep};
+use crate::cpu::{Cpus, CpusSpec, PolicySpec};
 use crate::engine::{Stopped, World};
 use disks::DiskSet;
 use domain::time::Nanos;
@@ -37,16 +37,8 @@ fn network(delay_us: u64) -> Option<Network> {
 
 /// A machine at 1 GHz without any cost of its own, a device whose requests take a millisecond, and a load.
 fn machine(cpus: usize, make: impl FnOnce(PartId) -> OltpSpec) -> (World, Served) {
-    let cpus = CpusSpec {
-        policies: vec![PolicySpec::fixed((0..cpus).collect(), 1_000_000)],
-        tick: Nanos::from_millis(4),
-        switch: Cost::NONE,
-        upkeep: Upkeep::default(),
-        power: PowerModel::default(),
-        kernel: KernelVersion::new(6, 1, 0),
-        base_khz: 1_000_000,
-        idle: None,
-    };
+    let policies = vec![PolicySpec::fixed((0..cpus).collect(), 1_000_000)];
+    let cpus = CpusSpec::bare(KernelVersion::new(6, 1, 0), policies);
     let mut world = World::new(Core::new(Cpus::new(cpus), DiskSet::new(Seed(1)), Seed(1)));
     world.core.devices.push(crate::block::DeviceStats::new("log"));
     let device = world.next_part();
