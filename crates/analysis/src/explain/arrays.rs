@@ -106,7 +106,8 @@ pub(super) struct Encrypted<'a> {
     pub did: Did,
     /// CPU time of encryption's own threads, in cores, median.
     pub cores: f64,
-    /// That of all threads: where dm-crypt's queues are passed by, whoever asks encrypts.
+    /// That of all threads but those of loads beside it: where dm-crypt's queues are passed by, whoever asks
+    /// encrypts.
     pub all_cores: f64,
 }
 
@@ -121,7 +122,7 @@ pub(super) fn encrypted<'a>(case: &Case<'a>, cell: &CaseCell<'_>) -> Vec<Encrypt
             crypt: mapping.crypt.as_ref()?,
             disks: disks_below(inventory, &device.name),
             cores: cell.cores(&[Role::Crypt])?,
-            all_cores: cell.cores(&Role::ALL)?,
+            all_cores: cell.cores(&Role::columns(false).collect::<Vec<Role>>())?,
             device,
             did,
         })

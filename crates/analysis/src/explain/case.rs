@@ -183,6 +183,12 @@ impl<'a> CaseCell<'a> {
         PAUSES.iter().any(|name| self.cell.workload.options.contains_key(*name))
     }
 
+    /// Whether a load beside it may work on its target: what devices did is of both then.
+    pub(super) fn shares_its_target(&self) -> bool {
+        let mut loads = self.cell.beside.iter().map(|companion| &companion.load);
+        loads.any(|load| !workloads::of(&load.tool).is_of_the_cpu(&load.options))
+    }
+
     /// What I/O it does: by its options, or where these do not tell by what its device was given.
     pub(super) fn profile(&self) -> Profile {
         let profile = workloads::of(&self.cell.workload.tool).profile(&self.cell.workload);

@@ -187,20 +187,22 @@ mod tests {
     #[test]
     fn past_the_queues_all_cpu_time_of_fio_is_counted_and_that_of_another_tool_is_not() {
         let machine = machine_of(Some(3000), &["no_read_workqueue", "no_write_workqueue"]);
-        let of = |tool: &Tool| {
+        let of = |tool: &Tool, beside_ms: u64| {
             let mut data = tool_run(tool, &["rw=read bs=1m"], |cell, block| {
                 vec![("throughput", about(1e8, cell, block))]
             });
             with_work(&mut data, &[("dm-0", 100, 102_400_000, 0, 0, 900)]);
             with_thread(&mut data, "the load", Role::Workload, 900);
             with_thread(&mut data, "kworker/u8:1-kcryptd", Role::Crypt, 1);
+            with_thread(&mut data, "a load beside it", Role::Beside, beside_ms);
             findings(RULE, &data, Some(&machine), Some("dm-0"))
         };
-        let found = of(&Tool::Fio).swap_remove(0);
+        let found = of(&Tool::Fio, 0).swap_remove(0);
+        assert_eq!(of(&Tool::Fio, 900)[0].title, found.title, "a load beside it encrypts nothing");
         assert_eq!(found.confidence, Confidence::Possible);
         assert_eq!(found.evidence[0].what, "CPU time of all threads, in cores, median");
         assert_eq!(found.evidence[0].figure, "0.901");
-        assert!(of(&Tool::Dd).is_empty());
+        assert!(of(&Tool::Dd, 0).is_empty());
     }
 
     #[test]

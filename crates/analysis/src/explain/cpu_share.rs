@@ -13,6 +13,7 @@ use crate::words::percent;
 use domain::finding::{Evidence, Gain};
 use domain::inventory::Policy;
 use domain::outcome::Better;
+use domain::trace::Role;
 use domain::trial::Measurement;
 use domain::units::significant;
 
@@ -96,9 +97,15 @@ fn of_cell(cell: &CaseCell<'_>) -> Option<f64> {
         _ if cell.writes_behind() => BEHIND_THE_CACHE,
         depth => f64::from(depth?.max(1)),
     };
-    let cores = cell.median_of(|m| per_second(m, m.roles.values().map(|used| used.secs()).sum()))?;
-    let busiest = cell
-        .median_of(|m| per_second(m, m.threads.iter().map(|thread| thread.cpu.secs()).fold(0.0, f64::max)))?;
+    // What runs beside the load is no part of a request.
+    let cores = cell.median_of(|m| {
+        let of_load = m.roles.iter().filter(|(role, _)| **role != Role::Beside);
+        per_second(m, of_load.map(|(_, used)| used.secs()).sum())
+    })?;
+    let busiest = cell.median_of(|m| {
+        let of_load = m.threads.iter().filter(|thread| thread.role != Role::Beside);
+        per_second(m, of_load.map(|thread| thread.cpu.secs()).fold(0.0, f64::max))
+    })?;
     Some(share(cores, in_flight, busiest))
 }
 
@@ -124,13 +131,29 @@ fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use super::super::testing::{fio_run, with_thread};
     use super::*;
+    use crate::summarise::summarise;
 
     #[test]
     fn a_single_request_in_flight_waits_for_all_that_is_executed() {
         assert!((share(0.2, 1.0, 0.2) - 0.2).abs() < 1e-9);
         assert!((gain(0.5, 2.0) - 4.0 / 3.0).abs() < 1e-9);
         assert!((gain(1.0, 3.0) - 3.0).abs() < 1e-9 && (gain(0.3, 1.0) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_load_beside_the_workload_is_no_part_of_a_request() {
+        let of = |beside_ms: u64| {
+            let mut data = fio_run(&["rw=randread bs=4k iodepth=4 ioengine=libaio direct=1"], |_, _| vec![]);
+            with_thread(&mut data, "fio", Role::Workload, 300);
+            if beside_ms > 0 {
+                with_thread(&mut data, "bzip2", Role::Beside, beside_ms);
+            }
+            let summary = summarise(&data, None);
+            of_cell(&Case::new(&data, &summary).cells()[0]).unwrap()
+        };
+        assert!((of(990) - of(0)).abs() < 1e-9, "{} instead of {}", of(990), of(0));
     }
 
     #[test]

@@ -62,7 +62,7 @@ struct Twice {
 impl Twice {
     fn of(cell: &CaseCell<'_>) -> Option<Self> {
         let options = cell.trials.iter().find_map(|trial| trial.environment.get("mount_options"))?;
-        if !options.split(',').any(|option| option == "data=journal") {
+        if !options.split(',').any(|option| option == "data=journal") || cell.shares_its_target() {
             return None;
         }
         let device = cell.device()?.to_owned();
@@ -131,6 +131,16 @@ mod tests {
     fn another_mode_or_a_device_that_writes_once_is_no_finding() {
         assert!(findings(RULE, &writes("rw,data=ordered", 204_800_000), None, None).is_empty());
         assert!(findings(RULE, &writes("rw,data=journal", 102_400_000), None, None).is_empty());
+    }
+
+    #[test]
+    fn what_a_load_beside_it_writes_is_no_evidence() {
+        let found = |options_of_load: &str| {
+            let mut data = writes("rw,data=journal", 204_800_000);
+            data.study.beside = vec![beside(options_of_load)];
+            findings(RULE, &data, None, None).len()
+        };
+        assert_eq!((found("rw=write"), found("ioengine=cpuio cpuload=50")), (0, 1));
     }
 
     #[test]

@@ -390,7 +390,7 @@ mod tests {
             rest.1.sort_by(|x, y| x.setting.cmp(&y.setting));
             let tool = cell.workload.tool.clone();
             let storage = storage(cell, finding.rule);
-            format!("{rest:?} {tool:?} {storage} {:?} {:?}", cell.kernel, cell.machine)
+            format!("{rest:?} {tool:?} {storage} {:?} {:?} {:?}", cell.beside, cell.kernel, cell.machine)
         };
         assert_eq!(rest(a), rest(b), "{}: {}", finding.rule, finding.title);
         assert_ne!(a, b);

@@ -159,10 +159,11 @@ fn figures(loss: &Loss<'_, '_>) -> Vec<Evidence> {
     figures
 }
 
-/// Of a workload that only writes: how many reads its disks served for each write of theirs. Devices that
+/// Of a workload that only writes: how many reads its disks served for each write of theirs; `None` where a
+/// load beside it works on them too. Devices that
 /// stand on others pass requests on, and do not count.
 fn reads_of_members(cell: &CaseCell<'_>) -> Option<f64> {
-    if !cell.access()?.ends_with("write") {
+    if cell.shares_its_target() || !cell.access()?.ends_with("write") {
         return None;
     }
     let disks = cell.trials.iter().filter_map(|trial| trial.measurement.as_ref()).flat_map(|m| &m.disks);

@@ -11,7 +11,7 @@ use domain::inventory::*;
 use domain::lab::{LabAccount, Pacing, StateRecord, VcpuRecord};
 use domain::setting::{SettingName, SettingRequest};
 use domain::stack::{LayerSpec, StackSpec};
-use domain::study::{Factor, Level, Tool, Workload};
+use domain::study::{Companion, Factor, Level, Tool, Workload};
 use domain::trace::Role;
 use domain::trial::{DiskTotals, ThreadTime};
 use domain::units::{Bytes, Hertz};
@@ -25,6 +25,12 @@ pub fn options(words: &str) -> BTreeMap<String, String> {
 /// Direct random reads of 4 KiB at this depth.
 pub fn with_depth(depth: &str) -> String {
     format!("rw=randread bs=4k direct=1 ioengine=libaio iodepth={depth}")
+}
+
+/// fio with these options beside a workload.
+pub fn beside(words: &str) -> Companion {
+    let load = Workload { name: "neighbour".into(), tool: Tool::Fio, options: options(words) };
+    Companion { load, lead: Nanos::ZERO }
 }
 
 /// A run of fio workloads `w0`, `w1`, … with these options, eight blocks each.
