@@ -27,6 +27,12 @@ pub enum Unfit {
     /// It is shorter than what governors decide by.
     #[error("it lasted {0}; record for at least {SHORTEST} s, which is several windows of any governor")]
     Short(Nanos),
+    /// Loads ran beside its workload: their CPU time does not follow the frequency as the load's does, and
+    /// what they asked of disks is not told from the load's.
+    #[error(
+        "a load ran beside its workload, which is not told apart in what the CPUs and disks did; replay a trial without one"
+    )]
+    Beside,
     /// Nobody's CPU time was recorded.
     #[error("no CPU time of its threads was recorded")]
     NoCpuTime,
@@ -106,7 +112,7 @@ const STEP: f64 = 0.01;
 const IOWAIT: f64 = 0.2;
 
 /// Threads for which no request waits.
-const BESIDE: [Role; 3] = [Role::Flyball, Role::Kernel, Role::Beside];
+const BESIDE: [Role; 2] = [Role::Flyball, Role::Kernel];
 
 impl Load {
     /// The load of a trial, by the part of its trace in which it was under way; `depth`: how many requests
@@ -144,6 +150,9 @@ impl Load {
             rate(trial, usage).filter(|(_, rate)| RATES.contains(rate)).ok_or(Unfit::NoWork)?;
         let of_trial = || measured.roles.iter().map(|(role, used)| (*role, used.secs() / seconds)).collect();
         let roles: BTreeMap<Role, f64> = roles.unwrap_or_else(of_trial);
+        if roles.contains_key(&Role::Beside) || measured.roles.contains_key(&Role::Beside) {
+            return Err(Unfit::Beside);
+        }
         // Where no command or process was followed, what the machine's programs did is the load.
         let is_followed = roles.contains_key(&Role::Workload);
         let is_beside = |role: &Role| BESIDE.contains(role) || *role == Role::Other && is_followed;

@@ -145,6 +145,12 @@ fn a_trial_that_tells_too_little_is_refused_with_the_reason() {
     assert_eq!(with(|trial| trial.validity = Validity::Failed("fio".into())), Unfit::Failed);
     assert_eq!(with(|trial| trial.measurement.as_mut().unwrap().outcome.metrics.clear()), Unfit::NoWork);
     assert_eq!(with(|trial| trial.measurement.as_mut().unwrap().roles.clear()), Unfit::NoCpuTime);
+    let beside = with(|trial| {
+        trial.measurement.as_mut().unwrap().roles.insert(Role::Beside, Nanos::from_millis(10));
+    });
+    assert_eq!(beside, Unfit::Beside);
+    let of_trace = Some([(Role::Workload, 0.5), (Role::Beside, 0.5)].into());
+    assert_eq!(Load::of_usage(&trial(), &usage(), of_trace, Some(1)).unwrap_err(), Unfit::Beside);
     let short = with(|trial| trial.measurement.as_mut().unwrap().duration = Nanos::from_millis(80));
     assert_eq!(short, Unfit::Short(Nanos::from_millis(80)));
     assert!(short.to_string().contains("80 ms") && short.to_string().contains("0.5 s"), "{short}");

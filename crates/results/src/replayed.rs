@@ -192,8 +192,37 @@ fn is_same_but_for_policy(a: &Cell, b: &Cell) -> bool {
     let rest = |cell: &Cell| {
         let settings = cell.settings.iter().filter(|one| !replay::is_of_cpus(&one.setting.name));
         let settings: Vec<_> = settings.cloned().collect();
-        let Cell { workload, stack, kernel, machine, pstates, .. } = cell.clone();
-        (settings, workload, stack, kernel, machine, pstates)
+        let Cell { workload, beside, stack, kernel, machine, pstates, .. } = cell.clone();
+        (settings, workload, beside, stack, kernel, machine, pstates)
     };
     rest(a) == rest(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::Nanos;
+    use domain::setting::{SettingName, SettingRequest};
+    use domain::study::{Companion, Tool, Workload};
+
+    #[test]
+    fn cells_are_alike_but_for_policy_only_with_the_same_loads_beside() {
+        let load = |name: &str| Workload { name: name.into(), tool: Tool::Fio, options: Default::default() };
+        let cell = Cell {
+            id: CellId::new(["a"]),
+            workload: load("w"),
+            levels: Default::default(),
+            settings: Vec::new(),
+            beside: Vec::new(),
+            stack: None,
+            kernel: None,
+            machine: None,
+            pstates: None,
+        };
+        let governor =
+            SettingRequest { setting: SettingName::parse("governor"), value: "performance".into() };
+        assert!(is_same_but_for_policy(&cell, &Cell { settings: vec![governor], ..cell.clone() }));
+        let beside = vec![Companion { load: load("neighbour"), lead: Nanos::ZERO }];
+        assert!(!is_same_but_for_policy(&cell, &Cell { beside, ..cell.clone() }));
+    }
 }
