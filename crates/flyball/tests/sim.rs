@@ -728,7 +728,6 @@ fn roles_of_beside(governor: &str) -> std::collections::BTreeMap<String, serde_j
 #[test]
 fn a_busy_load_beside_the_workload_brings_ondemand_to_the_top_and_its_time_is_not_the_workloads() {
     let (ondemand, performance) = (roles_of_beside("ondemand"), roles_of_beside("performance"));
-    eprintln!("{ondemand:?}\n{performance:?}");
     let (alone, with) = (&ondemand["false"], &ondemand["true"]);
     assert!(alone["beside"].is_null());
     let used = |roles: &serde_json::Value, role: &str| roles[role].as_f64().unwrap();

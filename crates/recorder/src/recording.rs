@@ -56,10 +56,10 @@ impl Recording {
         self.survey.trace_head()
     }
 
-    /// Tells what `wait4` accounts to the first process of the workload, or of a load beside it, and those
-    /// descendants that were waited for (`ru_utime + ru_stime`). It knows the processes that lived too
-    /// shortly to be sampled, while sampling knows those that nobody waited for: the larger is the role's
-    /// time, and only the total changes, not the rows.
+    /// Tells what the kernel accounts to the first process of the workload, or of a load beside it, and those
+    /// descendants that were waited for. It knows the processes that lived too shortly to be sampled, while
+    /// sampling knows those that nobody waited for: the larger is the role's time, and only the total
+    /// changes, not the rows.
     pub fn set_cpu(&mut self, role: Role, cpu: Nanos) {
         if cpu > Nanos::ZERO {
             let seen = self.survey.roles.entry(role).or_insert(cpu);

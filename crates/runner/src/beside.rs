@@ -4,17 +4,14 @@
 //! load that ends before the workload has ended makes no measurement of the trial.
 
 use crate::child::{self, Ended, How, Running, Task};
-use crate::{Error, Target, host::HostBench, tools};
+use crate::{Error, Target, busy::TICK, host::HostBench, tools};
 use domain::study::Companion;
 use domain::time::Nanos;
-use parse::proc::pid_stat::pid_stat;
+use parse::proc::pid_stat::{PidStat, pid_stat};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use workloads::{Job, STDERR, STDOUT};
-
-/// `USER_HZ`: ticks of 10 ms.
-const TICK: Nanos = Nanos::from_millis(10);
 
 /// How often it is looked whether a load still runs that runs alone.
 const POLL: Duration = Duration::from_millis(20);
@@ -90,6 +87,10 @@ impl Beside {
         if beside.all_run() {
             return Ok(beside);
         }
+        // Whoever asks to stop is heard before a load that has ended.
+        if bench.interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
         // Why it does not is known once it has been waited for.
         beside.end().and(Err(Error::Tool("a load beside the workload does not run".into())))
     }
@@ -108,25 +109,40 @@ impl Beside {
         self.loads.iter().map(|load| load.running.pid()).collect()
     }
 
-    /// The CPU time so far of their first processes, with those of their descendants that were waited for.
+    /// The CPU time so far of their processes that live, with that of the descendants that these have waited
+    /// for. A process that ends takes its time to whoever waits for it, so that what is used between two
+    /// looks is their difference at most.
     pub(crate) fn used(&self) -> Nanos {
-        let ticks = |load: &Load| {
-            let text = std::fs::read_to_string(format!("/proc/{}/stat", load.running.pid())).ok()?;
-            let stat = pid_stat(&text).ok()?;
-            Some(stat.user_ticks + stat.system_ticks + stat.waited_ticks)
-        };
-        Nanos::new(self.loads.iter().filter_map(ticks).sum::<u64>() * TICK.get())
+        if self.loads.is_empty() {
+            return Nanos::ZERO;
+        }
+        let mut family = self.processes();
+        let texts = stat_texts();
+        let all = texts.iter().filter_map(|(pid, text)| Some((*pid, pid_stat(text).ok()?)));
+        let mut rest: Vec<(u32, PidStat<'_>)> = all.collect();
+        let mut ticks = 0;
+        loop {
+            let belongs = |(pid, stat): &(u32, PidStat<'_>)| {
+                [*pid, stat.group, stat.session, stat.parent].iter().any(|id| family.contains(id))
+            };
+            let (found, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(belongs);
+            if found.is_empty() {
+                return Nanos::new(ticks * TICK.get());
+            }
+            let used = |stat: &PidStat<'_>| stat.user_ticks + stat.system_ticks + stat.waited_ticks;
+            ticks += found.iter().map(|(_, stat)| used(stat)).sum::<u64>();
+            family.extend(found.iter().map(|(pid, _)| *pid));
+            rest = others;
+        }
     }
 
-    /// Ends all of them, and says how much CPU time those used that were waited for; `None` where there are
-    /// none.
+    /// Ends all of them.
     ///
     /// # Errors
     /// [`Error::Tool`] where one had ended before, [`Error::Child`] where one does not end.
-    pub(crate) fn end(self) -> Result<Option<Nanos>, Error> {
-        let ended: Vec<Result<Nanos, Error>> = self.loads.into_iter().map(Load::end).collect();
-        let all = ended.into_iter().collect::<Result<Vec<Nanos>, Error>>()?;
-        Ok(all.into_iter().reduce(|sum, used| sum + used))
+    pub(crate) fn end(self) -> Result<(), Error> {
+        let ended: Vec<Result<(), Error>> = self.loads.into_iter().map(Load::end).collect();
+        ended.into_iter().collect()
     }
 }
 
@@ -157,13 +173,12 @@ impl Load {
         })
     }
 
-    /// The CPU time of all that was waited for.
-    fn end(self) -> Result<Nanos, Error> {
+    fn end(self) -> Result<(), Error> {
         let Self { name, running, complaints } = self;
         let program = running.program().to_owned();
-        let Ended { how, elapsed, user, system } = running.stop()?;
+        let Ended { how, elapsed, .. } = running.stop()?;
         let what = match how {
-            How::Interrupted => return Ok(user + system),
+            How::Interrupted => return Ok(()),
             How::Exited(code) => format!("ended by itself after {elapsed}, with exit code {code}"),
             How::Killed(signal) => {
                 format!("was killed by {}, and not by flyball, after {elapsed}", tools::signal_name(signal))
@@ -177,6 +192,13 @@ impl Load {
              let it go on until it is ended, or take it out"
         )))
     }
+}
+
+/// What `/proc/PID/stat` says of each process.
+fn stat_texts() -> Vec<(u32, String)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| Some((pid, std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))).collect()
 }
 
 /// A process group that was started, for whoever ends it should Flyball be killed.

@@ -30,7 +30,7 @@ const MAX_NAMED: usize = 3;
 const MIN_PROCESS: f64 = 0.05;
 
 /// A tick of `/proc`: `USER_HZ` is 100 on every machine that Flyball runs on.
-const TICK: Nanos = Nanos::from_millis(10);
+pub(crate) const TICK: Nanos = Nanos::from_millis(10);
 
 /// Where `io_ms` is in [`diskstats::FIELDS`].
 const IO_MS: usize = 7;

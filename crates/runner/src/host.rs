@@ -26,7 +26,7 @@ use recorder::{Events, Interval, Recorder, RecorderConfig, Recording};
 use rustix::process::Rlimit;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use workloads::{Elapsed, TargetAccess};
 
 /// The recorder's raw samples, in the trial's folder until they are decoded.
@@ -86,13 +86,17 @@ impl HostBench<'_> {
         let invocation = tools::invocation(&job)?;
         let beside = Beside::start(self, &job, &cell.beside)?;
         let ran = self.run_beside(&job, &invocation, &beside);
-        let (ran, used) = match (ran, beside.end()) {
+        let ended = beside.end();
+        // Whoever asks to stop is heard before a load that has ended.
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let ran = match (ran, ended) {
             (Err(Error::Interrupted), _) => return Err(Error::Interrupted),
             // Why a load beside it ended says more than that the workload was ended with it.
             (_, Err(error)) => return Err(error),
-            (ran, Ok(used)) => (ran?, used),
+            (ran, Ok(())) => ran?,
         };
-        let used = used.map(|used| used.saturating_sub(ran.before));
         let ended = ran.ended;
         if ended.how == How::Interrupted {
             return Err(Error::Interrupted);
@@ -107,8 +111,7 @@ impl HostBench<'_> {
         add_elapsed(&mut outcome, &workload.tool, &ended);
         let mut measurement = bare(outcome, invocation.argv, &ended);
         measurement.commands.extend(beside::commands(&job, &cell.beside)?.into_iter().map(|one| one.argv));
-        let child = [(Role::Workload, Some(ended.user + ended.system)), (Role::Beside, used)];
-        let child = child.into_iter().filter_map(|(role, used)| Some((role, used?))).collect();
+        let child = [(Role::Workload, ended.user + ended.system), (Role::Beside, ran.beside)].into();
         let mut measurement = ran.recorded.complete(measurement, child, resyncs, sink)?;
         measurement.disturbances.extend(ran.unsteady);
         Ok(measurement)
@@ -133,19 +136,20 @@ impl HostBench<'_> {
             Some(asked) => steady::reach(self, job, beside, &asked)?,
             None => None,
         };
-        let before = beside.used();
         let loads = beside.processes();
         let recording = TrialRecording::begin(self.machine, self.raw, self.interval, self.events, loads);
         if let Some(pid) = self.server.and_then(|server| server.pid) {
             recording.follow_server(pid);
         }
+        let before = beside.used();
         let ended = child::run(&task, &mut |pid| {
             (self.announce)(Started::Workload(pid, self.target));
             recording.follow(pid);
         });
+        let used = beside.used().saturating_sub(before);
         // The recording is ended first, whatever became of the workload.
         let recorded = recording.end(self.machine);
-        Ok(Ran { unsteady, recorded, ended: ended?, before })
+        Ok(Ran { unsteady, recorded, ended: ended?, beside: used })
     }
 }
 
@@ -155,8 +159,8 @@ struct Ran {
     unsteady: Option<Disturbance>,
     recorded: RecordedTrial,
     ended: Ended,
-    /// The CPU time of the loads beside it before the recording.
-    before: Nanos,
+    /// The CPU time of the loads beside it while it ran.
+    beside: Nanos,
 }
 
 /// A trial that is being recorded, and what the machine was like before it. Where the recorder could not
@@ -220,7 +224,7 @@ impl TrialRecording {
 
 impl RecordedTrial {
     /// Adds to a measurement what was recorded, and what went on besides. `waited_for` is the CPU time of the
-    /// workload's process, and of loads beside it, as the kernel gave it when they ended.
+    /// workload's process as the kernel gave it when it ended, and of loads beside it while that ran.
     pub(crate) fn complete(
         self,
         mut measurement: Measurement,
@@ -327,7 +331,7 @@ mod tests {
     use domain::bench::SinkError;
     use domain::ids::CellId;
     use domain::rng::Seed;
-    use domain::study::{MetricPattern, Workload};
+    use domain::study::{Companion, MetricPattern, Workload};
     use domain::trace::TraceHead;
     use domain::trial::ThreadTime;
     use domain::units::Bytes;
@@ -386,6 +390,15 @@ mod tests {
         }
 
         fn run(&mut self, workload: Workload) -> Result<Measurement, BenchError> {
+            self.run_beside(workload, Vec::new(), &AtomicBool::new(false))
+        }
+
+        fn run_beside(
+            &mut self,
+            workload: Workload,
+            beside: Vec<Companion>,
+            interrupt: &AtomicBool,
+        ) -> Result<Measurement, BenchError> {
             let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
             std::fs::create_dir_all(self.raw()).unwrap();
             let version = tools::detect(&LocalMachine, &workload.tool).unwrap();
@@ -394,7 +407,7 @@ mod tests {
                 workload,
                 levels: Default::default(),
                 settings: Vec::new(),
-                beside: Vec::new(),
+                beside,
                 stack: None,
                 kernel: None,
                 machine: None,
@@ -412,7 +425,7 @@ mod tests {
                 events: self.events.as_ref(),
                 descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
                 timeout: self.timeout,
-                interrupt: &AtomicBool::new(false),
+                interrupt,
                 announce: &mut |started| self.groups.push(started.group()),
             };
             let result = bench.run(&cell, &mut self.rows);
@@ -509,6 +522,16 @@ mod tests {
         );
         let text = failure(&mut fixture, command(&["sh", "-c", "echo no luck >&2; exit 7"]));
         assert_eq!(text, "workload `w`: `sh` failed with exit code 7; it said: no luck");
+    }
+
+    #[test]
+    fn an_interrupt_is_heard_before_a_load_that_has_ended() {
+        for lead in [Nanos::ZERO, Nanos::from_millis(500)] {
+            let load = Companion { load: command(&["sh", "-c", "exit 7"]), lead };
+            let interrupt = AtomicBool::new(true);
+            let ran = Fixture::new().run_beside(command(&["sleep", "30"]), vec![load], &interrupt);
+            assert!(matches!(ran, Err(BenchError::Interrupted)), "{ran:?}");
+        }
     }
 
     #[test]

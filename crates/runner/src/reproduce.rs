@@ -212,9 +212,27 @@ fn start_beside(text: &mut String, places: &Places<'_>) {
         r#"
 # What ran beside it, from before its start until it had ended.
 BESIDE=
+# To the group, or to the process that is to lead one and does not yet.
+signal_beside() {
+    kill -s "$1" -- "-$2" 2> /dev/null || kill -s "$1" "$2" 2> /dev/null
+}
+has_ended() {
+    left=$2
+    while signal_beside 0 "$1"; do
+        if [ "$left" -eq 0 ]; then return 1; fi
+        left=$((left - 1))
+        sleep 0.1
+    done
+}
+# What has left its group and outlives its leader is not ended.
 end_beside() {
     for group in $BESIDE; do
-        kill -- "-$group" 2> /dev/null || true
+        signal_beside TERM "$group" || true
+    done
+    for group in $BESIDE; do
+        if has_ended "$group" 30; then continue; fi
+        signal_beside KILL "$group" || true
+        has_ended "$group" 100 || echo "cannot end the process group $group, which ran beside the workload" >&2
     done
 }
 trap 'end_beside; put_back' EXIT
@@ -448,6 +466,32 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(10));
             is_gone()
         }));
+    }
+
+    #[test]
+    fn what_does_not_heed_sigterm_is_killed_before_the_script_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let load = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.1; done", pid.display());
+        let beside = [BesideCommand {
+            name: "load".into(),
+            argv: ["sh", "-c", &load].map(str::to_owned).to_vec(),
+            working_folder: None,
+            folder: "/n/raw/beside-load".into(),
+            lead: Nanos::ZERO,
+        }];
+        let mut trial = trial();
+        trial.settings.clear();
+        trial.environment.clear();
+        let wait = format!("until [ -s {0} ]; do sleep 0.1; done; cat {0}", pid.display());
+        let commands = [["sh", "-c", &wait].map(str::to_owned).to_vec()];
+        let text = script(&trial, &Target::None, &commands, &places().with_beside(&beside));
+        let work = folder.path().join("new");
+        let output = Command::new("sh").args(["-c", &text, "sh"]).arg(&work).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !said.contains("cannot end"), "{output:?}");
+        let stat = format!("/proc/{}/stat", String::from_utf8(output.stdout).unwrap().trim());
+        assert!(std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use domain::trial::{Trial, Validity};
 use runner::{Done, Stop};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// A workload that is this script, beside a load that is that one.
 fn beside(workload: &str, load: &str, lead: Nanos) -> Cell {
@@ -28,6 +27,12 @@ fn cpu(trial: &Trial, role: Role) -> Nanos {
     trial.measurement.as_ref().unwrap().roles.get(&role).copied().unwrap_or_default()
 }
 
+/// What so many busy processes can use beside the workload at most, and while the recorder starts and stops.
+fn most(trial: &Trial, processes: u64) -> Nanos {
+    let span = trial.measurement.as_ref().unwrap().duration + Nanos::from_millis(500);
+    Nanos::new(span.get() * processes)
+}
+
 #[test]
 fn a_load_runs_before_and_beside_the_workload_and_ends_with_all_that_it_started() {
     let fixture = Fixture::new();
@@ -38,17 +43,19 @@ fn a_load_runs_before_and_beside_the_workload_and_ends_with_all_that_it_started(
         at("left").display(),
         at("first").display()
     );
-    // By its lead both are there before the workload has begun.
-    let workload =
-        format!("cat {} {} && sleep 0.6 && echo answer 1", at("left").display(), at("first").display());
+    let workload = format!(
+        "until [ -s {} ] && [ -s {} ]; do sleep 0.1; done; sleep 0.6; echo answer 1",
+        at("left").display(),
+        at("first").display()
+    );
     let cell = beside(&workload, &load, Nanos::from_secs(2));
     let Done { trial, beside, .. } = fixture.trial(FILE, &cell).unwrap();
     assert!(!matches!(trial.validity, Validity::Failed(_)), "{:?}", trial.validity);
     assert_eq!(trial.metric("answer"), Some(1.0));
     assert!(!runs(&at("left")) && !runs(&at("first")), "its processes live on");
-    // Of 0.6 s, not of the two seconds before.
+    // Of two loops, beside the workload and not before it.
     let (own, its) = (cpu(&trial, Role::Workload), cpu(&trial, Role::Beside));
-    assert!(own < its && its < Nanos::from_secs(2), "workload {own}, beside {its}");
+    assert!(own < its && its < most(&trial, 2), "workload {own}, beside {its}");
     let threads = &trial.measurement.as_ref().unwrap().threads;
     assert!(threads.iter().any(|thread| thread.role == Role::Beside && thread.name == "sh"), "{threads:?}");
     let commands = &trial.measurement.as_ref().unwrap().commands;
@@ -73,11 +80,12 @@ fn a_load_that_ends_in_its_lead_fails_the_trial_before_the_workload_begins() {
 
 #[test]
 fn a_load_that_ends_beside_the_workload_ends_that_too_and_fails_the_trial() {
-    let started = Instant::now();
-    let text =
-        failed(Fixture::new().trial(FILE, &beside("sleep 50; echo answer 1", "sleep 0.5", Nanos::ZERO)));
+    let fixture = Fixture::new();
+    let ended = fixture.path("ended");
+    let workload = format!("sleep 50; touch {}; echo answer 1", ended.display());
+    let text = failed(fixture.trial(FILE, &beside(&workload, "sleep 0.5", Nanos::ZERO)));
     assert!(text.contains("`sh` ended by itself after") && text.contains("with exit code 0"), "{text}");
-    assert!(started.elapsed() < Duration::from_secs(40), "the workload went on");
+    assert!(!ended.exists(), "the workload went on");
 }
 
 #[test]
@@ -93,12 +101,32 @@ fn a_load_whose_program_is_not_there_is_no_trial() {
 #[test]
 fn fio_keeps_a_cpu_busy_without_a_target_and_leaves_its_report() {
     let fixture = Fixture::new();
-    let mut cell = beside("sleep 1; echo answer 1", "", Nanos::from_secs(3));
+    let cell = beside_fio("sleep 1; echo answer 1", &[("ioengine", "cpuio"), ("cpuload", "100")], 4);
+    let Done { trial, .. } = fixture.trial(FILE, &cell).unwrap();
+    // What its job used in the lead is no part of the trial.
+    let its = cpu(&trial, Role::Beside);
+    assert!(its > Nanos::ZERO && its < most(&trial, 1), "{its} in {trial:?}");
+    assert!(fixture.path("raw/beside-neighbour/fio.json").exists());
+}
+
+#[test]
+fn a_job_of_fio_that_fails_ends_the_others_and_fails_the_trial() {
+    let fixture = Fixture::new();
+    // One of two jobs finds the end of the target.
+    let options =
+        [("rw", "read"), ("bs", "4k"), ("size", "4M"), ("offset_increment", "4M"), ("numjobs", "2")];
+    let workload =
+        format!("truncate -s 4M {}; sleep 50; echo answer 1", fixture.path("work/target").display());
+    let text = failed(fixture.trial(FILE, &beside_fio(&workload, &options, 0)));
+    assert!(text.starts_with("the load `neighbour` beside the workload did not run until"), "{text}");
+}
+
+/// A workload that is this script, beside fio with these options.
+fn beside_fio(workload: &str, options: &[(&str, &str)], lead_s: u64) -> Cell {
+    let mut cell = beside(workload, "", Nanos::from_secs(lead_s));
     let load = &mut cell.beside[0].load;
     load.tool = Tool::Fio;
-    load.options = [("ioengine", "cpuio"), ("cpuload", "100")].map(|(k, v)| (k.into(), v.into())).into();
+    load.options = options.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
     workloads::of(&load.tool).without_end(&mut load.options).unwrap().unwrap();
-    let Done { trial, .. } = fixture.trial(FILE, &cell).unwrap();
-    assert!(cpu(&trial, Role::Beside) > Nanos::ZERO, "{trial:?}");
-    assert!(fixture.path("raw/beside-neighbour/fio.json").exists());
+    cell
 }

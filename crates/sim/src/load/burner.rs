@@ -27,12 +27,13 @@ pub struct BurnerSpec {
 /// A thread looks at the clock after so much CPU time. The real one looks all the time.
 const LOOK: Time = 1_000_000;
 
-/// Threads of one load; as many as fio has CPUs' work for on any machine.
+/// More jobs than any machine has CPUs.
 const MOST_THREADS: u32 = 1024;
 
 /// Options that say when a load begins, ends and reports, which one that goes on until it is ended has
 /// without effect.
-const WITHOUT_EFFECT: [&str; 5] = ["ioengine", "time_based", "runtime", "thread", "group_reporting"];
+const WITHOUT_EFFECT: [&str; 6] =
+    ["ioengine", "time_based", "runtime", "exitall_on_error", "thread", "group_reporting"];
 
 impl BurnerSpec {
     /// From the options of a fio job.

@@ -5,8 +5,9 @@
 
 use crate::options::{OptionError, Options};
 
-/// What fio is told instead: thirty days, longer than any trial may take.
-const ENDLESS: [(&str, &str); 2] = [("time_based", "1"), ("runtime", "2592000")];
+/// What fio is told instead: thirty days, longer than any trial may take. A job that fails ends the others
+/// too, so that it is seen.
+const ENDLESS: [(&str, &str); 3] = [("time_based", "1"), ("runtime", "2592000"), ("exitall_on_error", "1")];
 
 /// Options by which a job ends, and those of a workload that is measured alone.
 const ENDS: [&str; 12] = [
