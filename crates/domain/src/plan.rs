@@ -184,8 +184,9 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             }
         }
         fill_placeholders(&mut cell);
-        if cell.workload.tool == Tool::Fio {
-            crate::iometer::expand(&mut cell.workload.options);
+        let beside = cell.beside.iter_mut().map(|companion| &mut companion.load);
+        for load in std::iter::once(&mut cell.workload).chain(beside).filter(|load| load.tool == Tool::Fio) {
+            crate::iometer::expand(&mut load.options);
         }
         cell.stack =
             stack(study, &changes).map_err(|error| PlanError::Stack { cell: cell.id.clone(), error })?;
@@ -264,6 +265,20 @@ mod tests {
         let names: Vec<_> = plan.cells.iter().map(|c| c.id.as_str()).collect();
         assert_eq!(names, ["a_4k", "a_64k", "b_4k_1", "b_4k_8", "b_64k_1", "b_64k_8"]);
         assert_eq!(plan.cells[5].workload.options["bs"], "64k");
+    }
+
+    #[test]
+    fn an_access_pattern_of_iometer_is_options_of_fio_also_beside_the_workload() {
+        let mut study = study(vec![]);
+        let options: BTreeMap<_, _> = [("pattern".to_owned(), "Web server".to_owned())].into();
+        study.workloads[0].options = options.clone();
+        let load = Workload { name: "neighbour".into(), tool: Tool::Fio, options };
+        study.beside = vec![crate::study::Companion { load, lead: crate::Nanos::ZERO }];
+        let cell = &Plan::new(study, Seed(1)).unwrap().cells[0];
+        for load in [&cell.workload, &cell.beside[0].load] {
+            assert!(load.options["bssplit"].starts_with("512/22:"), "{:?}", load.options);
+            assert!(!load.options.contains_key("pattern"));
+        }
     }
 
     #[test]

@@ -9,11 +9,11 @@ use analysis::words::by_reason;
 use domain::ids::CellId;
 use domain::plan::{Cell, Plan};
 use domain::stack::Stack;
-use domain::study::Tool;
+use domain::study::{Tool, Workload};
 use machine::LocalMachine;
 use machine::settings::{without_latency_device, without_policy};
 use runner::tools;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many cells are named of those that have one reason in common.
 const MAX_NAMED: usize = 6;
@@ -35,7 +35,7 @@ impl<'a> Availability<'a> {
         let missing = policy.into_iter().chain(latency).map(|error| error.to_string());
         let beside = cell.beside.iter().map(|companion| &companion.load.tool);
         let tools = std::iter::once(&cell.workload.tool).chain(beside);
-        let tools: Vec<String> = tools.filter_map(|tool| self.tool(tool)).collect();
+        let tools: BTreeSet<String> = tools.filter_map(|tool| self.tool(tool)).collect();
         tools.into_iter().chain(stack).chain(missing).collect()
     }
 
@@ -71,6 +71,32 @@ pub(crate) fn unavailable(plan: &Plan) -> BTreeMap<usize, String> {
     reasons.filter(|(_, all)| !all.is_empty()).map(|(index, all)| (index, all.join("; and "))).collect()
 }
 
+/// The cells of a plan that no lab machine can run, by their place in it, and why.
+pub(crate) fn not_in_the_lab(plan: &Plan) -> BTreeMap<usize, String> {
+    let reasons = plan.cells.iter().enumerate().map(|(index, cell)| Some((index, disturbs_pacing(cell)?)));
+    reasons.flatten().collect()
+}
+
+/// A workload is watched for requests before its CPUs are paced, and those of a load beside it are none of
+/// its own.
+pub(crate) fn disturbs_pacing(cell: &Cell) -> Option<String> {
+    cell.pstates.as_ref()?;
+    let mut loads = cell.beside.iter().map(|companion| &companion.load);
+    let load = loads.find(|load| works_on_the_target(load))?;
+    Some(format!(
+        "the load `{}` works on the target before the CPUs are paced, and with virtual P-states nothing may; \
+         have it keep CPUs busy (`ioengine = \"cpuio\"`), or leave `pstates` out",
+        load.name
+    ))
+}
+
+fn works_on_the_target(load: &Workload) -> bool {
+    match load.tool.command() {
+        Some((argv, _)) => argv.iter().any(|word| word.contains("{target}")),
+        None => !workloads::of(&load.tool).is_of_the_cpu(&load.options),
+    }
+}
+
 /// Which cells cannot be run here, in words, each reason once; nothing where all can.
 pub fn unavailable_in_words(all: usize, cannot: &[(&CellId, &str)]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -93,6 +119,50 @@ pub fn unavailable_in_words(all: usize, cannot: &[(&CellId, &str)]) -> Vec<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::Nanos;
+    use domain::study::Companion;
+
+    fn cell(load: Workload, pstates: Option<&str>) -> Cell {
+        Cell {
+            id: CellId::new(["read"]),
+            workload: load.clone(),
+            levels: BTreeMap::new(),
+            settings: Vec::new(),
+            beside: vec![Companion { load, lead: Nanos::ZERO }],
+            stack: None,
+            kernel: None,
+            machine: None,
+            pstates: pstates.map(str::to_owned),
+        }
+    }
+
+    fn load(tool: Tool, options: &[(&str, &str)]) -> Workload {
+        let options = options.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        Workload { name: "neighbour".into(), tool, options }
+    }
+
+    fn command(word: &str) -> Workload {
+        load(Tool::Command { argv: vec!["no-such-program".into(), word.into()], metrics: vec![] }, &[])
+    }
+
+    #[test]
+    fn what_a_load_beside_lacks_as_its_workload_does_is_told_once() {
+        let cell = cell(command("x"), None);
+        assert_eq!(Availability::default().against(&cell).len(), 1);
+    }
+
+    #[test]
+    fn where_cpus_are_paced_no_load_beside_works_on_the_target() {
+        let reads = load(Tool::Fio, &[("rw", "randread")]);
+        let why = disturbs_pacing(&cell(reads.clone(), Some("laptop-5"))).unwrap();
+        assert!(why.starts_with("the load `neighbour` works on the target"), "{why}");
+        assert!(disturbs_pacing(&cell(command("{target}"), Some("laptop-5"))).is_some());
+        let computes = load(Tool::Fio, &[("ioengine", "cpuio")]);
+        for (load, pstates) in [(reads, None), (computes, Some("laptop-5")), (command("x"), Some("laptop-5"))]
+        {
+            assert_eq!(disturbs_pacing(&cell(load, pstates)), None);
+        }
+    }
 
     #[test]
     fn cells_with_one_reason_are_told_together() {

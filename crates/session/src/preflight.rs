@@ -3,6 +3,7 @@
 //!
 //! Non-goal: what only this machine lacks, a tool or a governor. Cells that need it are skipped, and say so.
 
+use crate::availability;
 use crate::error::{Error, Result};
 use domain::lab::ENERGY_MODELLED;
 use domain::per_work;
@@ -213,15 +214,19 @@ pub fn on_a_host(study: &Study) -> Result<()> {
 pub fn in_the_lab(plan: &Plan) -> Result<()> {
     replays_nothing(&plan.study)?;
     let of_a_host = |load: &Workload| workloads::of(&load.tool).not_stretched(&load.options);
-    let beside = plan.study.beside.iter().map(|companion| &companion.load);
-    let loads = plan.cells.iter().map(|cell| &cell.workload).chain(beside);
-    let refused = loads.into_iter().find_map(|load| Some((load.name.clone(), of_a_host(load)?)));
+    let beside = plan.study.beside.iter().map(|companion| ("load beside", &companion.load));
+    let mut loads = plan.cells.iter().map(|cell| ("workload", &cell.workload)).chain(beside);
+    let refused = loads.find_map(|(what, load)| Some((what, &load.name, of_a_host(load)?)));
     let name = &plan.study.name;
-    if let Some((workload, option)) = refused {
+    if let Some((what, load, option)) = refused {
         return Err(Error::Usage(format!(
-            "cannot run the study `{name}` in the lab: its workload `{workload}` has `{option}`, which does not know the lab's \
+            "cannot run the study `{name}` in the lab: its {what} `{load}` has `{option}`, which does not know the lab's \
              slower time; run it with `flyball run STUDY`, on this host"
         )));
+    }
+    let unpaced = availability::not_in_the_lab(plan);
+    if let Some(why) = unpaced.values().next().filter(|_| unpaced.len() == plan.cells.len()) {
+        return Err(Error::Usage(format!("cannot run the study `{name}` in the lab: {why}")));
     }
     if plan.study.measure.metric == per_work::ENERGY {
         return Err(Error::Usage(format!(

@@ -352,7 +352,9 @@ fn cells_have_p_states(study: &Study, factor: &Factor, root: &Section) {
 fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
     let changes_the_machine = factor.levels.iter().any(|level| {
         let names_one = level.kernel.is_some() || level.machine.is_some() || level.pstates.is_some();
-        names_one || !level.settings.is_empty() || !level.stack.is_empty() || !level.beside.is_empty()
+        // A load runs beside the workload in any case, unless a level leaves it out.
+        let leaves_one_out = level.beside.values().any(|runs| !runs);
+        names_one || leaves_one_out || !level.settings.is_empty() || !level.stack.is_empty()
     });
     let fills = |workload: &Workload| {
         let argv = workload.tool.command().map(|(argv, _)| argv);

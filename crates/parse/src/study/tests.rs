@@ -942,6 +942,19 @@ fn a_load_beside_the_workload_has_no_end_and_levels_leave_it_out() {
 }
 
 #[test]
+fn levels_that_leave_no_load_out_change_nothing() {
+    check_after_head(
+        &format!(
+            "{FIO}{BESIDE}[factor.a]\n[[factor.a.level]]\nname = \"x\"\nbeside = {{ burner = true }}\n\
+             [[factor.a.level]]\nname = \"y\"\n"
+        ),
+        expect![[r#"
+            line 11, column 9: `factor.a`: changes nothing in the workload `w`; give the factor an `option`, a `setting` or a part of the `stack`, or name the workloads that it applies to with `workloads = […]`
+        "#]],
+    );
+}
+
+#[test]
 fn a_study_without_a_load_beside_has_none() {
     let plan = Plan::new(study(FIO), Seed(1)).unwrap();
     assert!(plan.study.beside.is_empty() && plan.cells.iter().all(|cell| cell.beside.is_empty()));

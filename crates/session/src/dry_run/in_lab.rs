@@ -2,6 +2,7 @@
 
 use super::stacks;
 use super::text::{describe_beside, times};
+use crate::availability::disturbs_pacing;
 use crate::begin::fresh_seed;
 use crate::error::Result;
 use crate::guests::LabSpec;
@@ -103,6 +104,9 @@ fn processor(table: &PStateTable, ratios: &Ratios) -> String {
 fn cell(text: &mut Lines, plan: &Plan, cell: &Cell) {
     text.blank();
     text.line(&cell.id);
+    if let Some(why) = disturbs_pacing(cell) {
+        text.line(format_args!("  not possible: {why}"));
+    }
     if let Some(kernel) = &cell.kernel {
         text.line(format_args!("  kernel {kernel}"));
     }

@@ -78,8 +78,8 @@ struct CellPlan {
     not_here: Vec<String>,
     /// Its command, or why there is none.
     command: Result<Vec<String>, String>,
-    /// The commands of the loads beside its workload.
-    beside: Vec<BesideCommand>,
+    /// The commands of the loads beside its workload, or why there are none.
+    beside: Result<Vec<BesideCommand>, String>,
     /// Its writes, or why they are not possible here.
     writes: Vec<Result<SettingWrite, String>>,
     /// How long its workload says that it takes.
@@ -102,7 +102,7 @@ impl CellPlan {
         let job = Job { host: tools::host(), access: target.access, server, ..planned };
         Self {
             not_here,
-            beside: beside::commands(&job, &cell.beside).unwrap_or_default(),
+            beside: beside::commands(&job, &cell.beside).map_err(|e| e.to_string()),
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
             writes: writes(&cell.settings, target),
             takes: takes(cell).map(|span| span + lead(cell)),
@@ -113,7 +113,8 @@ impl CellPlan {
     fn against(&self) -> Vec<&str> {
         let writes = self.writes.iter().filter_map(|write| write.as_ref().err());
         let mut all: Vec<&str> = Vec::new();
-        for why in self.not_here.iter().chain(writes).chain(self.command.as_ref().err()) {
+        let commands = self.command.as_ref().err().into_iter().chain(self.beside.as_ref().err());
+        for why in self.not_here.iter().chain(writes).chain(commands) {
             if !all.contains(&why.as_str()) {
                 all.push(why);
             }
@@ -315,4 +316,21 @@ fn takes(cell: &Cell) -> Option<Nanos> {
     };
     let extra = option("ramp_time").unwrap_or_default() + option("startdelay").unwrap_or_default();
     option("runtime").or_else(|| option("time")).map(|runtime| runtime + extra)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_against_a_load_beside_the_workload_stands_against_the_cell() {
+        let cell = CellPlan {
+            not_here: Vec::new(),
+            command: Ok(Vec::new()),
+            beside: Err("no such load".into()),
+            writes: Vec::new(),
+            takes: None,
+        };
+        assert_eq!(cell.against(), ["no such load"]);
+    }
 }

@@ -88,7 +88,9 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
         for w in does.writes.iter().flatten() {
             text.line(format_args!("  {}  {} = {}{}  {}", act(w), w.setting, w.new, was(w), w.path));
         }
-        describe_beside(&mut text, &does.beside);
+        if let Ok(beside) = &does.beside {
+            describe_beside(&mut text, beside);
+        }
         if let Ok(argv) = &does.command {
             text.line(format_args!("  run    {}", argv.join(" ")));
         }
@@ -144,8 +146,8 @@ fn as_json(plan: &Plan, cells: &[CellPlan], target: &Planned) -> String {
             "command": does.command.as_ref().ok(),
             "error": does.command.as_ref().err(),
         });
-        if !does.beside.is_empty() {
-            value["beside"] = does.beside.iter().map(beside).collect();
+        if let Some(loads) = does.beside.as_ref().ok().filter(|loads| !loads.is_empty()) {
+            value["beside"] = loads.iter().map(beside).collect();
         }
         value
     };

@@ -10,6 +10,7 @@ pub use models::{Attached, LabModels};
 pub use spec::{Console, LabPlaces, LabSpec, RunningGuest};
 pub use tables::table_named_here;
 
+use crate::availability;
 use crate::backend::{Backend, Closed, KernelLog, MachineRecord, OpenRun, TrialError, TrialMade};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
@@ -27,6 +28,7 @@ use lab::image::Image;
 use machine::ledger::RestoreReport;
 use machine::{LocalMachine, Machine};
 use notebook::Staging;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -224,6 +226,10 @@ impl Backend for Guests<'_> {
 
     fn machine(&self) -> &MachineRecord {
         &self.record
+    }
+
+    fn unavailable(&self, plan: &Plan) -> BTreeMap<usize, String> {
+        availability::not_in_the_lab(plan)
     }
 
     /// Says which study is to be measured. Each machine is told when its first trial comes.
