@@ -166,7 +166,8 @@ pub enum Standing {
     Known,
     /// It is not answered, and an answer needs this.
     Needs(String),
-    /// It is not answered, since its studies are not run there, for this reason.
+    /// It is not answered, since its studies are not run there, for this reason; of several studies their
+    /// reasons, each once.
     NotRun(String),
     /// It is not answered, and nobody says why.
     Open,
@@ -549,11 +550,11 @@ impl QuestionFound {
         }
         let told = |answer: &AnswerFound| {
             let part = parts.iter().position(|part| part.study.name == answer.study)?;
-            page.parts.get(part)?.not_run.get(&provenance)
+            page.parts.get(part)?.not_run.get(&provenance).map(String::as_str)
         };
-        let reasons: Option<BTreeSet<&String>> = self.answers.iter().map(told).collect();
-        match (reasons.and_then(|all| all.into_iter().next()), page.needs.get(&provenance)) {
-            (Some(why), _) => Standing::NotRun(why.clone()),
+        let reasons: Option<BTreeSet<&str>> = self.answers.iter().map(told).collect();
+        match (reasons.filter(|all| !all.is_empty()), page.needs.get(&provenance)) {
+            (Some(all), _) => Standing::NotRun(all.into_iter().collect::<Vec<_>>().join("; ")),
             (None, Some(needs)) => Standing::Needs(needs.clone()),
             (None, None) => Standing::Open,
         }
@@ -733,6 +734,30 @@ mod tests {
         page.questions[0].needs.insert(Provenance::Lab, "more".into());
         assert_eq!(standing(&page, Provenance::Host), Standing::Needs("time".into()));
         assert_eq!(standing(&page, Provenance::Lab), answered(Some("more".into())));
+    }
+
+    #[test]
+    fn a_question_of_several_studies_says_why_each_is_not_run() {
+        let mut page = page(None, YesIf::Worse);
+        let other = |name: &str| Study { name: name.into(), ..governors() };
+        let own = governors().name;
+        let studies = [governors(), other("second"), other("third")];
+        let parts: Vec<PartRuns> =
+            studies.into_iter().map(|study| PartRuns { study, runs: BTreeMap::new() }).collect();
+        let (part, answer) = (page.parts[0].clone(), page.questions[0].answers[0].clone());
+        page.parts = vec![part; 3];
+        page.questions[0].answers = [None, Some("second"), Some("third")]
+            .map(|study| Answer { study: study.map(str::to_owned), ..answer.clone() })
+            .to_vec();
+        let reasons = ["it is slow", "guests have no such clock", "it is slow"];
+        for (part, reason) in page.parts.iter_mut().zip(reasons) {
+            part.not_run.insert(Provenance::Lab, reason.into());
+        }
+        let found = hold(&page, &own, &parts).unwrap();
+        assert_eq!(
+            found.questions[0].standing(&page, &page.questions[0], &parts, Provenance::Lab),
+            Standing::NotRun("guests have no such clock; it is slow".into())
+        );
     }
 
     #[test]

@@ -45,9 +45,6 @@ pub struct PageReport<'a> {
     pub made: &'a PageOrigin,
 }
 
-/// The kinds of machine on which a question is answered, or may not be.
-const MACHINES: [Provenance; 3] = [Provenance::Host, Provenance::Lab, Provenance::Simulation];
-
 impl PageReport<'_> {
     /// How a question of the page stands on one kind of machine.
     fn standing(&self, question: &Question, found: &QuestionFound, machine: Provenance) -> Standing {
@@ -411,7 +408,7 @@ fn unanswered(report: &PageReport, question: &Question, found: &QuestionFound) -
         };
         Some(Rich::marked(format!("**{}:** {words}", name(machine))))
     };
-    let lines: Vec<Rich> = MACHINES.into_iter().filter_map(line).collect();
+    let lines: Vec<Rich> = Provenance::MACHINES.into_iter().filter_map(line).collect();
     (!lines.is_empty()).then_some(Block::List(lines))
 }
 

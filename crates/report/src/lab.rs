@@ -41,7 +41,7 @@ pub(crate) fn machine(report: &Report) -> Option<String> {
     let seen = frequencies(report);
     match (seen.first(), seen.last()) {
         (Some(high), Some(low)) if high != low => {
-            cpus += &format!(" in {} P-states from {low} to {high}", seen.len());
+            cpus += &format!(" seen in {} P-states from {low} to {high}", seen.len());
         }
         (Some(only), _) => cpus += &format!(" at {only}"),
         (None, _) => cpus += " without a pace of its own",

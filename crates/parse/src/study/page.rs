@@ -17,9 +17,6 @@ use std::collections::BTreeMap;
 /// A bound on each list of a page: more than anybody reads.
 const MAX_ITEMS: usize = 64;
 
-/// The kinds of machine that a study may be said not to run on. Results are imported, and need no reason.
-const MACHINES: [Provenance; 3] = [Provenance::Host, Provenance::Lab, Provenance::Simulation];
-
 /// Reads the table.
 pub(super) fn read(node: &Node) -> Option<Page> {
     let section = node.section()?;
@@ -46,7 +43,7 @@ pub(super) fn read(node: &Node) -> Option<Page> {
 fn needs(section: &Section) -> Option<BTreeMap<Provenance, String>> {
     let Some(node) = section.get("needs") else { return Some(BTreeMap::new()) };
     let section = node.section()?;
-    section.only(&MACHINES.map(Provenance::name));
+    section.only(&Provenance::MACHINES.map(Provenance::name));
     by_machine(&section)
 }
 
@@ -56,7 +53,7 @@ fn by_machine(section: &Section) -> Option<BTreeMap<Provenance, String>> {
         let node = section.get(provenance.name())?;
         Some(words(&node).map(|text| (provenance, text)))
     };
-    MACHINES.into_iter().filter_map(text).collect()
+    Provenance::MACHINES.into_iter().filter_map(text).collect()
 }
 
 /// The items of a list, each read before any is given up.

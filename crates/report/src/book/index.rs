@@ -1,6 +1,6 @@
 //! The book's first page: which reports there are, and how each stands.
 
-use super::{MACHINES, PageReport, agreement_words, is_never_run, standing_words};
+use super::{PageReport, agreement_words, is_never_run, standing_words};
 use crate::document::Rich;
 use crate::markdown;
 use domain::page::Question;
@@ -73,7 +73,7 @@ fn every_question(out: &mut String, entries: &[IndexEntry]) {
         let head = ["question", "host", "lab", "simulation"].map(str::to_owned);
         let questions = entry.report.page.questions.iter().zip(&entry.report.found.questions);
         let rows = questions.map(|(question, found)| {
-            let words = MACHINES.map(|machine| {
+            let words = Provenance::MACHINES.map(|machine| {
                 let standing = entry.report.standing(question, found, machine);
                 Rich::marked(standing_words(&standing)).in_markdown()
             });

@@ -1,7 +1,7 @@
 //! A page for other programs. Values are in base units; what is not known is `null`, and a kind of machine
 //! without a run is absent.
 
-use super::{MACHINES, PageReport};
+use super::PageReport;
 use crate::json::{
     ComparisonView, EstimateView, RunHeadView, SCHEMA, WindowsView, comparison_view, ends, estimate_view,
     printed, run_view, shares_of_profile, written,
@@ -154,7 +154,7 @@ pub(super) fn json(report: &PageReport) -> String {
             asked: &question.asked,
             note: question.note.as_deref(),
             known: question.known.as_deref(),
-            stands: MACHINES
+            stands: Provenance::MACHINES
                 .into_iter()
                 .map(|machine| (machine.name(), standing_view(report.standing(question, found, machine))))
                 .collect(),
