@@ -47,12 +47,33 @@ fn the_committed_book_is_what_the_command_writes() {
     assert!(size < MAX_KEPT, "{size}");
 }
 
-/// The questions of the book's index that lead to a page: how each stands on a host, in the lab and in the
-/// simulation.
-fn standings<'i>(index: &'i str, page: &str) -> Vec<Vec<&'i str>> {
+/// A question of the book's index that leads to a page.
+struct Row<'i> {
+    /// The heading that it leads to, as links name it.
+    anchor: &'i str,
+    /// How it stands on a host, in the lab and in the simulation.
+    stands: Vec<&'i str>,
+}
+
+/// The questions of the book's index that lead to a page.
+fn rows<'i>(index: &'i str, page: &str) -> Vec<Row<'i>> {
     let link = format!("]({page}.md#");
-    let rows = index.lines().filter(|line| line.starts_with("| [") && line.contains(&link));
-    rows.map(|row| row.trim_matches(['|', ' ']).split(" | ").skip(1).collect()).collect()
+    let row = |line: &'i str| {
+        let (_, after) = line.strip_prefix("| [")?.split_once(&link)?;
+        let (anchor, cells) = after.split_once(") |")?;
+        Some(Row { anchor, stands: cells.trim_matches(['|', ' ']).split(" | ").collect() })
+    };
+    index.lines().filter_map(row).collect()
+}
+
+/// The names by which links lead to a page's headings of questions: letters, digits, hyphens and underscores in
+/// lower case, with a hyphen for each space.
+fn anchors(page: &str) -> Vec<String> {
+    let anchor = |heading: &str| {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+    };
+    page.lines().filter_map(|line| line.strip_prefix("### ")).map(anchor).collect()
 }
 
 #[test]
@@ -62,9 +83,13 @@ fn no_question_of_the_book_stands_without_an_answer_or_what_an_answer_needs() {
         let text = std::fs::read_to_string(format!("{ROOT}/{study}")).unwrap();
         let asked = text.lines().filter(|line| line.starts_with("asked = ")).count();
         let page = Path::new(study).file_stem().unwrap().to_str().unwrap();
-        let rows = standings(&index, page);
+        let rows = rows(&index, page);
         assert_eq!(rows.len(), asked, "{study}");
-        for row in rows {
+        let text = std::fs::read_to_string(format!("{ROOT}/docs/studies/{page}.md")).unwrap();
+        let anchors = anchors(&text);
+        for Row { anchor, stands: row } in rows {
+            let leads_to = anchors.iter().filter(|heading| *heading == anchor).count();
+            assert_eq!(leads_to, 1, "{study}: headings of the page named `{anchor}`");
             assert_eq!(row.len(), 3, "{study}: {row:?}");
             let stands = |cell: &&str| {
                 ["answered", "not answered: needs ", "not run: "].iter().any(|start| cell.starts_with(start))
