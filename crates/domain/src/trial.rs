@@ -29,8 +29,8 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// The kinds of machine that a study runs on: those on which a question is answered, or may not be, and on
-    /// which a study may be said not to run. Results are imported, and need no reason.
+    /// The kinds of machine that a study runs on: a question is answered on each, or is not, and a study may
+    /// say why it is not run there. Results are imported, and need no reason.
     pub const MACHINES: [Self; 3] = [Self::Host, Self::Lab, Self::Simulation];
 
     /// As it is stored and shown.

@@ -66,8 +66,8 @@ fn rows<'i>(index: &'i str, page: &str) -> Vec<Row<'i>> {
     index.lines().filter_map(row).collect()
 }
 
-/// The names by which links lead to a page's headings of questions: letters, digits, hyphens and underscores in
-/// lower case, with a hyphen for each space.
+/// The names by which links lead to a page's headings of questions: letters, digits, hyphens and underscores
+/// in lower case, with a hyphen for each space.
 fn anchors(page: &str) -> Vec<String> {
     let anchor = |heading: &str| {
         let kept = heading.to_lowercase().replace(' ', "-");
