@@ -356,7 +356,7 @@ fn a_lab_says_what_it_is_and_shows_what_its_cpus_really_did() {
     let page = report::html(&lab().report());
     for said in [
         "<dt>On</dt><dd>lab</dd>",
-        "lab: 1 virtual CPU in 4 P-states from 350 MHz to 2.80 GHz, Linux 6.1.0-44-amd64, time dilation 20",
+        "lab: 1 virtual CPU seen in 4 P-states from 350 MHz to 2.80 GHz, Linux 6.1.0-44-amd64, time dilation 20",
         "ground truth",
         "virtual CPU 0",
         "the half-life of utilisation",
