@@ -15,7 +15,7 @@ use crate::summarise::{cells_by, metric_kind};
 use crate::summary::{CellSummary, Comparison, Point, RunData, Verdict};
 use crate::words::{counted, listed};
 use domain::ids::CellId;
-use domain::page::{Answer, Look, Page, Part, Question, YesIf};
+use domain::page::{Answer, Column, Look, Page, Part, Question, YesIf};
 use domain::plan::Plan;
 use domain::profile::Profile;
 use domain::published::{Selection, Subject, SubjectError, subjects};
@@ -27,13 +27,13 @@ use domain::units::Unit;
 use domain::windows::GovernorWindows;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A study of the page with its runs: at most one of each provenance.
+/// A study of the page with its runs: at most one in each column.
 #[derive(Clone, Debug)]
 pub struct PartRuns {
     /// The study as it is now.
     pub study: Study,
     /// The runs, each with the study as it was then.
-    pub runs: BTreeMap<Provenance, RunData>,
+    pub runs: BTreeMap<Column, RunData>,
 }
 
 /// What runs say to a page.
@@ -53,7 +53,7 @@ pub struct PartFound {
     /// Where rows are left out: how many agree of each cell's.
     pub by_cell: Vec<CellTally>,
     /// What is not the same in a run's own study: `factors`, `workloads`; empty where nothing is.
-    pub differs: BTreeMap<Provenance, Vec<&'static str>>,
+    pub differs: BTreeMap<Column, Vec<&'static str>>,
 }
 
 /// One published row beside the runs.
@@ -61,8 +61,8 @@ pub struct PartFound {
 pub struct Row {
     /// What was published; nothing of ours.
     pub published: Beside,
-    /// By provenance; absent where there is no run.
-    pub ours: BTreeMap<Provenance, Held>,
+    /// By column; absent where there is no run.
+    pub ours: BTreeMap<Column, Held>,
 }
 
 /// What one run gives for a row.
@@ -80,7 +80,7 @@ pub struct CellTally {
     /// Which.
     pub what: String,
     /// How they stand; absent where there is no run.
-    pub tally: BTreeMap<Provenance, Tally>,
+    pub tally: BTreeMap<Column, Tally>,
 }
 
 /// What runs say to a question.
@@ -112,8 +112,8 @@ pub struct AnswerFound {
 pub struct Line {
     /// What is looked at: `small, governor ondemand over governor performance`.
     pub what: String,
-    /// By provenance; absent where there is no run.
-    pub seen: BTreeMap<Provenance, Seen>,
+    /// By column; absent where there is no run.
+    pub seen: BTreeMap<Column, Seen>,
 }
 
 /// What one run shows of a cell.
@@ -236,15 +236,15 @@ fn held(part: &PartRuns, told: &Part) -> PartFound {
     let rows = unmeasured(&part.study);
     let mut rows: Vec<Row> =
         rows.into_iter().map(|published| Row { published, ours: BTreeMap::new() }).collect();
-    for (provenance, run) in &part.runs {
+    for (column, run) in &part.runs {
         let run = as_now(run, &part.study);
         for (row, beside) in rows.iter_mut().zip(beside(&run)) {
             let cells = [Some(&beside.cell), beside.over.as_ref()];
             let why = beside.ours.is_none().then(|| why_nothing(&run, cells, &beside.metric)).flatten();
-            row.ours.insert(*provenance, Held { beside, why });
+            row.ours.insert(*column, Held { beside, why });
         }
     }
-    let differs = part.runs.iter().map(|(provenance, run)| (*provenance, differs(&run.study, &part.study)));
+    let differs = part.runs.iter().map(|(column, run)| (*column, differs(&run.study, &part.study)));
     let differs = differs.filter(|(_, what)| !what.is_empty()).collect();
     if told.only.is_empty() {
         return PartFound { rows, by_cell: Vec::new(), differs };
@@ -266,12 +266,11 @@ fn by_cell(rows: &[Row], part: &PartRuns) -> Vec<CellTally> {
             cells.push(&row.published);
         }
     }
-    let tally = |what: &str, provenance: Provenance| {
-        Tally::of(rows.iter().filter(|row| row.published.what == what), provenance)
-    };
+    let tally =
+        |what: &str, column: Column| Tally::of(rows.iter().filter(|row| row.published.what == what), column);
     let cell = |known: &&Beside| CellTally {
         what: known.what.clone(),
-        tally: part.runs.keys().map(|provenance| (*provenance, tally(&known.what, *provenance))).collect(),
+        tally: part.runs.keys().map(|column| (*column, tally(&known.what, *column))).collect(),
     };
     cells.iter().map(cell).collect()
 }
@@ -357,7 +356,7 @@ fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
     let subjects = subjects(&answer.of, over, &cells)?;
     let line = |subject: &Subject<'_>| Line { what: what(study, *subject), seen: BTreeMap::new() };
     let mut lines: Vec<Line> = subjects.iter().map(line).collect();
-    for (provenance, run) in &part.runs {
+    for (column, run) in &part.runs {
         let run = as_now(run, study);
         let seen = match (&metric, yes_if) {
             (Some(metric), Some(yes_if)) => compared(&run, &subjects, metric, yes_if),
@@ -365,7 +364,7 @@ fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
             _ => subjects.iter().map(|subject| looked_at(&run, *subject, &answer.look)).collect(),
         };
         for (line, seen) in lines.iter_mut().zip(seen) {
-            line.seen.insert(*provenance, seen);
+            line.seen.insert(*column, seen);
         }
     }
     let (claim, study, look) = (answer.claim.clone(), study.name.clone(), answer.look.clone());
@@ -503,12 +502,12 @@ impl Tally {
         self.yes + self.no + self.undecided
     }
 
-    /// Of rows, on one kind of machine.
-    fn of<'r>(rows: impl Iterator<Item = &'r Row>, provenance: Provenance) -> Self {
+    /// Of rows, in one column.
+    fn of<'r>(rows: impl Iterator<Item = &'r Row>, column: Column) -> Self {
         let mut tally = Self::default();
         for row in rows {
             tally.all += 1;
-            match row.ours.get(&provenance).map(|held| held.beside.agrees) {
+            match row.ours.get(&column).map(|held| held.beside.agrees) {
                 Some(Agreement::Yes) => tally.yes += 1,
                 Some(Agreement::No) => tally.no += 1,
                 Some(Agreement::Undecided) => tally.undecided += 1,
@@ -520,9 +519,9 @@ impl Tally {
 }
 
 impl Found {
-    /// How the page's rows stand on one kind of machine.
-    pub fn agreement(&self, provenance: Provenance) -> Tally {
-        Tally::of(self.parts.iter().flat_map(|part| &part.rows), provenance)
+    /// How the page's rows stand in one column.
+    pub fn agreement(&self, column: Column) -> Tally {
+        Tally::of(self.parts.iter().flat_map(|part| &part.rows), column)
     }
 }
 
@@ -537,7 +536,8 @@ impl QuestionFound {
         provenance: Provenance,
     ) -> Standing {
         let of = self.answers.len();
-        let claims = self.answers.iter().filter(|answer| answer.has_figure(provenance)).count();
+        let claims =
+            self.answers.iter().filter(|answer| answer.has_figure(Column::of_kind(provenance))).count();
         let needs = question.needs.get(&provenance).cloned();
         if claims > 0 {
             return Standing::Answered { claims, of, needs };
@@ -562,17 +562,17 @@ impl QuestionFound {
 }
 
 impl AnswerFound {
-    /// Whether a cell shows anything on one kind of machine.
-    pub fn has_figure(&self, provenance: Provenance) -> bool {
-        let mut seen = self.lines.iter().filter_map(|line| line.seen.get(&provenance));
+    /// Whether a cell shows anything in one column.
+    pub fn has_figure(&self, column: Column) -> bool {
+        let mut seen = self.lines.iter().filter_map(|line| line.seen.get(&column));
         seen.any(|seen| !matches!(seen, Seen::Nothing(_)))
     }
 
-    /// What the comparisons of one kind of machine say to it.
-    pub fn says(&self, provenance: Provenance) -> Tally {
+    /// What the comparisons of one column say to it.
+    pub fn says(&self, column: Column) -> Tally {
         let mut tally = Tally { all: self.lines.len(), ..Tally::default() };
         for line in &self.lines {
-            match line.seen.get(&provenance) {
+            match line.seen.get(&column) {
                 Some(Seen::Compared(_, Says::Yes)) => tally.yes += 1,
                 Some(Seen::Compared(_, Says::No)) => tally.no += 1,
                 Some(Seen::Compared(_, Says::Undecided)) => tally.undecided += 1,
@@ -655,7 +655,7 @@ mod tests {
         })
     }
 
-    fn found_in(runs: &[(Provenance, RunData)], yes_if: YesIf) -> Found {
+    fn found_in(runs: &[(Column, RunData)], yes_if: YesIf) -> Found {
         let part = PartRuns { study: governors(), runs: runs.iter().cloned().collect() };
         let own = part.study.name.clone();
         hold(&page(None, yes_if), &own, &[part]).unwrap()
@@ -663,31 +663,30 @@ mod tests {
 
     #[test]
     fn each_provenance_has_its_own_column_and_one_without_a_run_has_none() {
-        let runs = [(Provenance::Lab, measured(0.2)), (Provenance::Simulation, measured(0.9))];
+        let runs = [(Column::Lab, measured(0.2)), (Column::Simulation, measured(0.9))];
         let found = found_in(&runs, YesIf::Worse);
-        let (lab, model) = (found.agreement(Provenance::Lab), found.agreement(Provenance::Simulation));
+        let (lab, model) = (found.agreement(Column::Lab), found.agreement(Column::Simulation));
         assert_eq!(
             (lab, model),
             (Tally { all: 1, yes: 1, ..Tally::default() }, Tally { all: 1, no: 1, ..Tally::default() })
         );
-        assert_eq!(found.agreement(Provenance::Host), Tally { all: 1, ..Tally::default() });
+        assert_eq!(found.agreement(Column::Host), Tally { all: 1, ..Tally::default() });
         let row = &found.parts[0].rows[0];
         assert_eq!(row.published.ours, None);
-        assert!((row.ours[&Provenance::Lab].beside.ours.unwrap().figure.value - 0.2).abs() < 0.01);
+        assert!((row.ours[&Column::Lab].beside.ours.unwrap().figure.value - 0.2).abs() < 0.01);
     }
 
     #[test]
     fn a_question_is_answered_by_the_comparison_that_it_names() {
         let says = |share, yes_if| {
-            found_in(&[(Provenance::Lab, measured(share))], yes_if).questions[0].answers[0]
-                .says(Provenance::Lab)
+            found_in(&[(Column::Lab, measured(share))], yes_if).questions[0].answers[0].says(Column::Lab)
         };
         assert_eq!(says(0.2, YesIf::Worse).yes, 1);
         assert_eq!(says(0.2, YesIf::Better).no, 1);
         assert_eq!(says(1.0, YesIf::Worse).no, 1);
         assert_eq!(says(1.0, YesIf::Same).yes, 1);
         assert_eq!(says(2.0, YesIf::Differs).yes, 1);
-        let none = found_in(&[], YesIf::Worse).questions[0].answers[0].says(Provenance::Lab);
+        let none = found_in(&[], YesIf::Worse).questions[0].answers[0].says(Column::Lab);
         assert_eq!((none.all, none.measured()), (1, 0));
     }
 
@@ -695,10 +694,10 @@ mod tests {
     fn figures_and_their_spread_are_those_of_the_trials_that_count() {
         let mut page = page(None, YesIf::Worse);
         let seen = |page: &Page| {
-            let part = PartRuns { study: governors(), runs: [(Provenance::Lab, measured(0.2))].into() };
+            let part = PartRuns { study: governors(), runs: [(Column::Lab, measured(0.2))].into() };
             let own = part.study.name.clone();
             let found = hold(page, &own, &[part]).unwrap();
-            found.questions[0].answers[0].lines[0].seen[&Provenance::Lab].clone()
+            found.questions[0].answers[0].lines[0].seen[&Column::Lab].clone()
         };
         page.questions[0].answers[0].look = Look::Figure { metric: Some("throughput".into()) };
         let Seen::Figure(figure) = seen(&page) else { panic!() };
@@ -714,7 +713,7 @@ mod tests {
     #[test]
     fn a_question_stands_as_its_runs_its_needs_and_its_studies_say() {
         let mut page = page(None, YesIf::Worse);
-        let part = PartRuns { study: governors(), runs: [(Provenance::Lab, measured(0.2))].into() };
+        let part = PartRuns { study: governors(), runs: [(Column::Lab, measured(0.2))].into() };
         let (own, parts) = (part.study.name.clone(), vec![part]);
         let standing = |page: &Page, provenance| {
             let found = hold(page, &own, &parts).unwrap();
@@ -764,9 +763,9 @@ mod tests {
     fn too_few_trials_answer_nothing() {
         let mut run = measured(0.2);
         run.trials.retain(|trial| trial.key.block < 2);
-        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
-        assert_eq!(found.questions[0].answers[0].says(Provenance::Lab).undecided, 1);
-        assert_eq!(found.agreement(Provenance::Lab).undecided, 1);
+        let found = found_in(&[(Column::Lab, run)], YesIf::Worse);
+        assert_eq!(found.questions[0].answers[0].says(Column::Lab).undecided, 1);
+        assert_eq!(found.agreement(Column::Lab).undecided, 1);
     }
 
     #[test]
@@ -775,16 +774,16 @@ mod tests {
         for trial in run.trials.iter_mut().filter(|trial| trial.levels["governor"] == "ondemand") {
             trial.disturb(Disturbance { kind: "late-vcpu".into(), detail: "7%".into() });
         }
-        let found = found_in(&[(Provenance::Lab, run.clone())], YesIf::Worse);
-        let held_row = &found.parts[0].rows[0].ours[&Provenance::Lab];
+        let found = found_in(&[(Column::Lab, run.clone())], YesIf::Worse);
+        let held_row = &found.parts[0].rows[0].ours[&Column::Lab];
         assert_eq!(held_row.why.as_deref(), Some("6 trials, none counted: late-vcpu"));
         assert_eq!(
-            found.questions[0].answers[0].lines[0].seen[&Provenance::Lab],
+            found.questions[0].answers[0].lines[0].seen[&Column::Lab],
             Seen::Nothing(Some("6 trials, none counted: late-vcpu".into()))
         );
         run.trials.clear();
-        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
-        assert_eq!(found.parts[0].rows[0].ours[&Provenance::Lab].why, None);
+        let found = found_in(&[(Column::Lab, run)], YesIf::Worse);
+        assert_eq!(found.parts[0].rows[0].ours[&Column::Lab].why, None);
     }
 
     #[test]
@@ -798,10 +797,10 @@ mod tests {
         let study = Study { published: vec![each], ..governors() };
         let mut page = page(None, YesIf::Worse);
         page.parts[0].only = selection("performance").levels;
-        let part = PartRuns { study, runs: [(Provenance::Lab, measured(0.2))].into() };
+        let part = PartRuns { study, runs: [(Column::Lab, measured(0.2))].into() };
         let found = hold(&page, &part.study.name.clone(), &[part]).unwrap().parts.remove(0);
         assert_eq!(found.rows.len(), 1);
-        let of_cell = |cell: &CellTally| (cell.what.clone(), cell.tally[&Provenance::Lab]);
+        let of_cell = |cell: &CellTally| (cell.what.clone(), cell.tally[&Column::Lab]);
         let agrees = Tally { all: 1, yes: 1, ..Tally::default() };
         let not = Tally { all: 1, no: 1, ..Tally::default() };
         assert_eq!(
@@ -814,9 +813,9 @@ mod tests {
     fn a_run_of_another_version_of_the_study_is_said_to_be_one() {
         let mut run = measured(0.2);
         run.study.lab.vcpus = 7;
-        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
-        assert_eq!(found.parts[0].differs[&Provenance::Lab], ["the lab machine"]);
-        assert!(found_in(&[(Provenance::Lab, measured(0.2))], YesIf::Worse).parts[0].differs.is_empty());
+        let found = found_in(&[(Column::Lab, run)], YesIf::Worse);
+        assert_eq!(found.parts[0].differs[&Column::Lab], ["the lab machine"]);
+        assert!(found_in(&[(Column::Lab, measured(0.2))], YesIf::Worse).parts[0].differs.is_empty());
     }
 
     #[test]

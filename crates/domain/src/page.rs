@@ -5,8 +5,64 @@
 //! runs answer to that is computed, by `analysis::page`.
 
 use crate::published::Selection;
-use crate::trial::Provenance;
+use crate::trial::{Provenance, Run};
 use std::collections::BTreeMap;
+
+/// A column of a page: the runs that stand beside what was published. At most one run of a study is in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Column {
+    /// A host.
+    Host,
+    /// The lab.
+    Lab,
+    /// The simulation of the lab's own machine: what differs from [`Column::Lab`] is the model's error.
+    LabModel,
+    /// The simulation of the study's machine, which is mostly that of the report.
+    Simulation,
+    /// Another tool's results.
+    Imported,
+}
+
+impl Column {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [Self::Lab, Self::LabModel, Self::Simulation, Self::Host, Self::Imported];
+
+    /// The column of a run.
+    pub fn of(run: &Run) -> Self {
+        match run.provenance {
+            Provenance::Simulation if run.simulates_the_lab() => Self::LabModel,
+            provenance => Self::of_kind(provenance),
+        }
+    }
+
+    /// The column of a kind of machine; that of the simulation has the study's machine.
+    pub const fn of_kind(provenance: Provenance) -> Self {
+        match provenance {
+            Provenance::Host => Self::Host,
+            Provenance::Lab => Self::Lab,
+            Provenance::Simulation => Self::Simulation,
+            Provenance::Imported => Self::Imported,
+        }
+    }
+
+    /// The kind of machine whose runs it holds.
+    pub const fn kind(self) -> Provenance {
+        match self {
+            Self::Host => Provenance::Host,
+            Self::Lab => Provenance::Lab,
+            Self::LabModel | Self::Simulation => Provenance::Simulation,
+            Self::Imported => Provenance::Imported,
+        }
+    }
+
+    /// As files and other programs know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LabModel => "lab_model",
+            column => column.kind().name(),
+        }
+    }
+}
 
 /// A page, which stands in the study that it is named after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +205,40 @@ impl YesIf {
             Self::Worse => "worse",
             Self::Differs => "differs",
             Self::Same => "same",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+    use crate::ids::RunId;
+    use crate::rng::Seed;
+    use crate::trial::simulated_machine;
+
+    #[test]
+    fn a_simulation_of_the_labs_machine_alone_is_its_model() {
+        let column = |names: &[&str]| {
+            Column::of(&Run {
+                id: RunId("r".into()),
+                study: "s".into(),
+                study_text: String::new(),
+                seed: Seed(1),
+                started: Timestamp::default(),
+                finished: None,
+                provenance: Provenance::Simulation,
+                machine: simulated_machine(names, 7),
+                flyball: "0".into(),
+                revision: None,
+                command: vec![],
+            })
+        };
+        for names in [&["lab"][..], &["lab-unpaced"], &["lab", "lab"]] {
+            assert_eq!(column(names), Column::LabModel, "{names:?}");
+        }
+        for names in [&["server-nvme"][..], &["lab", "server-nvme"], &["labour"], &["lab-2"]] {
+            assert_eq!(column(names), Column::Simulation, "{names:?}");
         }
     }
 }

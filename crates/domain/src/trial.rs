@@ -287,3 +287,24 @@ pub struct Run {
     /// The arguments of the command that began it, as they were given; empty where that is not known.
     pub command: Vec<String>,
 }
+
+/// What [`Run::machine`] is of a simulation: the names of its machines, and a number that another text of
+/// theirs would not have.
+pub fn simulated_machine(names: &[&str], digest: u32) -> String {
+    format!("{SIMULATED}{}-{digest:08x}", names.join("-"))
+}
+
+const SIMULATED: &str = "sim-";
+
+impl Run {
+    /// The name of the machine that was simulated, or the names of several with hyphens between them; `None`
+    /// where nothing was.
+    pub fn simulated(&self) -> Option<&str> {
+        self.machine.strip_prefix(SIMULATED)?.rsplit_once('-').map(|(names, _)| names)
+    }
+
+    /// Whether it is a simulation of the lab's own machine, which is `lab` or `lab-unpaced`, and of no other.
+    pub fn simulates_the_lab(&self) -> bool {
+        self.simulated().is_some_and(|names| names.split('-').all(|word| matches!(word, "lab" | "unpaced")))
+    }
+}

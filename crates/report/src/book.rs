@@ -16,6 +16,7 @@ use analysis::page::{
 };
 use cells::{answer_cell, compared, held_cell, run_line};
 use domain::ids::RunId;
+use domain::page::Column;
 use domain::page::{Look, Page, Part, Question, YesIf};
 use domain::study::Study;
 use domain::trial::Provenance;
@@ -60,10 +61,6 @@ pub struct PageOrigin {
     /// The command that writes it.
     pub command: String,
 }
-
-/// The columns that are always there, then those that are there where a run is.
-const COLUMNS: [Provenance; 4] =
-    [Provenance::Lab, Provenance::Simulation, Provenance::Host, Provenance::Imported];
 
 /// A page as text for a terminal.
 pub fn page_text(report: &PageReport) -> String {
@@ -120,21 +117,21 @@ fn table(head: impl IntoIterator<Item = String>, rows: impl IntoIterator<Item = 
     })
 }
 
-/// The columns of this page.
-fn columns(report: &PageReport) -> Vec<Provenance> {
-    let there: BTreeSet<Provenance> =
-        report.parts.iter().flat_map(|part| part.runs.keys().copied()).collect();
-    let always = [Provenance::Lab, Provenance::Simulation];
-    COLUMNS.into_iter().filter(|column| always.contains(column) || there.contains(column)).collect()
+/// The columns of this page: two that are always there, and those of its runs.
+fn columns(report: &PageReport) -> Vec<Column> {
+    let there: BTreeSet<Column> = report.parts.iter().flat_map(|part| part.runs.keys().copied()).collect();
+    let always = [Column::Lab, Column::Simulation];
+    Column::ALL.into_iter().filter(|column| always.contains(column) || there.contains(column)).collect()
 }
 
 /// As a column and a sentence name it.
-const fn name(provenance: Provenance) -> &'static str {
-    match provenance {
-        Provenance::Host => "Host",
-        Provenance::Lab => "Lab",
-        Provenance::Simulation => "Simulation",
-        Provenance::Imported => "Imported",
+const fn name(column: Column) -> &'static str {
+    match column {
+        Column::Host => "Host",
+        Column::Lab => "Lab",
+        Column::LabModel => "Model of the lab",
+        Column::Simulation => "Simulation",
+        Column::Imported => "Imported",
     }
 }
 
@@ -167,9 +164,16 @@ fn in_short(report: &PageReport) -> Vec<Block> {
 }
 
 /// Whether no part of a page was run on such machines, and each says why.
-fn is_never_run(report: &PageReport, column: Provenance) -> bool {
+fn is_never_run(report: &PageReport, column: Column) -> bool {
     let mut parts = report.page.parts.iter().zip(report.parts);
-    parts.all(|(told, runs)| told.not_run.contains_key(&column) && !runs.runs.contains_key(&column))
+    parts.all(|(told, runs)| is_left_out(told, runs, column))
+}
+
+/// Whether a part has no run in a column, and needs none: it says why, or the column is one that is there
+/// where a run is.
+fn is_left_out(told: &Part, runs: &PartRuns, column: Column) -> bool {
+    let needs_none = column == Column::LabModel || told.not_run.contains_key(&column.kind());
+    needs_none && !runs.runs.contains_key(&column)
 }
 
 /// `of 12 rows beside published figures, 9 agree and 3 do not agree.`
@@ -205,9 +209,8 @@ fn answer_words(report: &PageReport, answer: &AnswerFound) -> String {
         return "see the table below.".to_owned();
     }
     let part = report.parts.iter().position(|part| part.study.name == answer.study);
-    let is_never_run = |column: &Provenance| {
-        let part = part.map(|index| (&report.page.parts[index], &report.parts[index]));
-        part.is_some_and(|(told, runs)| told.not_run.contains_key(column) && !runs.runs.contains_key(column))
+    let is_never_run = |column: &Column| {
+        part.is_some_and(|index| is_left_out(&report.page.parts[index], &report.parts[index], *column))
     };
     let words = columns(report).into_iter().filter(|column| !is_never_run(column)).map(|column| {
         let tally = answer.says(column);
@@ -224,7 +227,7 @@ fn answer_words(report: &PageReport, answer: &AnswerFound) -> String {
 }
 
 /// From which ratio to which an answer's comparisons go: ` (×0.26 to ×0.28)`.
-fn ratios(answer: &AnswerFound, column: Provenance) -> String {
+fn ratios(answer: &AnswerFound, column: Column) -> String {
     let compared = answer.lines.iter().filter_map(|line| match line.seen.get(&column) {
         Some(Seen::Compared(comparison, _)) => comparison.ratio,
         _ => None,
@@ -281,6 +284,8 @@ const LEGEND: &str = "✓ the whole interval agrees with what was published, ✗
      another, \"bound\" and \"order\" are the same where only a bound was published. Columns are never compared with one \
      another, each is held against what was published.";
 
+const OF_THE_LABS_MODEL: &str = "The model of the lab simulates the lab's own machine and no other: by how much it differs from the lab, it is wrong.";
+
 fn side_by_side(report: &PageReport) -> Vec<Block> {
     let columns = columns(report);
     let names: Vec<String> = columns.iter().map(|column| name(*column).to_lowercase()).collect();
@@ -288,6 +293,9 @@ fn side_by_side(report: &PageReport) -> Vec<Block> {
         heading(2, format!("Published, {} side by side", listed(&names))),
         Block::Note(Rich::marked(LEGEND)),
     ];
+    if columns.contains(&Column::LabModel) {
+        blocks.push(Block::Note(Rich::marked(OF_THE_LABS_MODEL)));
+    }
     for (((part, runs), found), file) in
         report.page.parts.iter().zip(report.parts).zip(&report.found.parts).zip(report.files)
     {
@@ -301,7 +309,7 @@ fn side_by_side(report: &PageReport) -> Vec<Block> {
     blocks
 }
 
-fn rows(found: &PartFound, columns: &[Provenance]) -> Option<Block> {
+fn rows(found: &PartFound, columns: &[Column]) -> Option<Block> {
     let head = ["what", "compared", "published"].into_iter().map(str::to_owned);
     let head = head.chain(columns.iter().map(|column| name(*column).to_lowercase()));
     let row = |row: &analysis::page::Row| -> Vec<String> {
@@ -315,9 +323,9 @@ fn rows(found: &PartFound, columns: &[Provenance]) -> Option<Block> {
 }
 
 /// How many of the rows agree for each cell, where not all cells are shown.
-fn by_cell(part: &Part, found: &PartFound, columns: &[Provenance]) -> Vec<Block> {
+fn by_cell(part: &Part, found: &PartFound, columns: &[Column]) -> Vec<Block> {
     let Some(first) = found.by_cell.first() else { return Vec::new() };
-    let columns: Vec<Provenance> =
+    let columns: Vec<Column> =
         columns.iter().copied().filter(|column| first.tally.contains_key(column)).collect();
     let head = ["rows that agree".to_owned()].into_iter();
     let head = head.chain(columns.iter().map(|column| name(*column).to_lowercase()));
@@ -337,12 +345,13 @@ fn by_cell(part: &Part, found: &PartFound, columns: &[Provenance]) -> Vec<Block>
 }
 
 /// Which runs the columns are, why one is missing, and what rows say besides.
-fn what_was_run(part: &Part, runs: &PartRuns, found: &PartFound, columns: &[Provenance]) -> Vec<String> {
+fn what_was_run(part: &Part, runs: &PartRuns, found: &PartFound, columns: &[Column]) -> Vec<String> {
     let mut lines = Vec::new();
     for column in columns {
         let name = name(*column);
-        match (runs.runs.get(column), part.not_run.get(column)) {
+        match (runs.runs.get(column), part.not_run.get(&column.kind())) {
             (Some(run), _) => lines.push(format!("{name}: {}", run_line(run))),
+            (None, _) if *column == Column::LabModel => {}
             (None, Some(why)) => lines.push(format!("{name}: not run: {why}")),
             (None, None) => lines.push(format!("{name}: not run yet")),
         }
@@ -406,7 +415,7 @@ fn unanswered(report: &PageReport, question: &Question, found: &QuestionFound) -
             Standing::Answered { needs: Some(needs), .. } => format!("the rest needs {needs}."),
             standing => format!("{}.", standing_words(&standing)),
         };
-        Some(Rich::marked(format!("**{}:** {words}", name(machine))))
+        Some(Rich::marked(format!("**{}:** {words}", name(Column::of_kind(machine)))))
     };
     let lines: Vec<Rich> = Provenance::MACHINES.into_iter().filter_map(line).collect();
     (!lines.is_empty()).then_some(Block::List(lines))
@@ -475,7 +484,7 @@ fn runs(report: &PageReport) -> Vec<Block> {
     let head = ["study", "on", "run", "machine", "kernel", "date", "trials that count"].map(str::to_owned);
     let mut rows = Vec::new();
     for part in report.parts {
-        for column in COLUMNS {
+        for column in Column::ALL {
             let Some(run) = part.runs.get(&column) else { continue };
             let counted = run.trials.iter().filter(|trial| trial.validity.is_valid()).count();
             let machine = report.machines.get(&run.run.id).cloned().unwrap_or_else(|| "not known".into());
@@ -504,16 +513,19 @@ fn anew(report: &PageReport) -> Vec<Block> {
     for ((part, runs), file) in report.page.parts.iter().zip(report.parts).zip(report.files) {
         for column in columns(report) {
             let run = runs.runs.get(&column);
-            if run.is_none() && part.not_run.contains_key(&column) {
+            if is_left_out(part, runs, column) {
                 continue;
             }
             let seed = run.map(|run| format!(" --seed {}", run.run.seed)).unwrap_or_default();
             let file = quoted(file);
             match column {
-                Provenance::Lab => commands.push(format!("flyball lab run {file}{seed}")),
-                Provenance::Simulation => commands.push(format!("flyball run {file} --on sim{seed}")),
-                Provenance::Host => commands.push(format!("flyball run {file}{seed}")),
-                Provenance::Imported => {}
+                Column::Lab => commands.push(format!("flyball lab run {file}{seed}")),
+                Column::LabModel => {
+                    commands.push(format!("flyball run {file} --on sim --machine lab{seed}"));
+                }
+                Column::Simulation => commands.push(format!("flyball run {file} --on sim{seed}")),
+                Column::Host => commands.push(format!("flyball run {file}{seed}")),
+                Column::Imported => {}
             }
         }
     }

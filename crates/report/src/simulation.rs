@@ -32,18 +32,13 @@ pub(crate) fn machine(report: &Report) -> Option<String> {
     let run = &report.data.run;
     let names: Vec<&str> = machines(&report.data.study).into_iter().collect();
     let is_typed = run.command.iter().any(|word| word == "--machine" || word.starts_with("--machine="));
-    match (&names[..], name_of_run(run)) {
+    match (&names[..], run.simulated()) {
         ([], Some(name)) => Some(format!("simulation of {name}")),
         // What was typed takes the place of the study's.
         (_, Some(name)) if is_typed => Some(format!("simulation of {name}")),
         ([], None) => Some("simulation of a machine that the study does not name".to_owned()),
         _ => Some(format!("simulation of {}", names.join(", "))),
     }
-}
-
-/// The machine's own name, of what identifies it: `sim-NAME-DIGEST`.
-fn name_of_run(run: &Run) -> Option<&str> {
-    run.machine.strip_prefix("sim-")?.rsplit_once('-').map(|(name, _)| name)
 }
 
 /// The machine files that a study names.

@@ -7,7 +7,7 @@ mod cases;
 use analysis::page::{Found, PartRuns, hold};
 use cases::simulated::simulated;
 use domain::ids::RunId;
-use domain::page::{Answer, Look, Page, Part, Question, YesIf};
+use domain::page::{Answer, Column, Look, Page, Part, Question, YesIf};
 use domain::published::Selection;
 use domain::study::Study;
 use domain::trial::Provenance;
@@ -86,18 +86,23 @@ fn page() -> Page {
     }
 }
 
-/// A simulated run, and the same as one of the lab where `lab`.
+/// A simulated run, and the same as one of the lab, or of its model.
 fn case(lab: Lab) -> Case {
     let data = simulated().data;
     let study = data.study.clone();
-    let mut runs = BTreeMap::from([(Provenance::Simulation, data.clone())]);
+    let mut runs = BTreeMap::from([(Column::Simulation, data.clone())]);
     if lab == Lab::Run {
         let mut of_lab = data;
         of_lab.run.provenance = Provenance::Lab;
         of_lab.run.id = RunId("crypt-model-lab".into());
         of_lab.trials.truncate(8);
         of_lab.study.lab.vcpus = 9;
-        runs.insert(Provenance::Lab, of_lab);
+        runs.insert(Column::Lab, of_lab);
+    }
+    if lab == Lab::Modelled {
+        let mut of_lab = simulated().data;
+        of_lab.run.id = RunId("crypt-model-of-lab".into());
+        runs.insert(Column::LabModel, of_lab);
     }
     let parts = vec![PartRuns { study: study.clone(), runs }];
     let page = page();
@@ -111,6 +116,7 @@ fn case(lab: Lab) -> Case {
 #[derive(PartialEq, Eq)]
 enum Lab {
     Run,
+    Modelled,
     NotRun,
 }
 
@@ -136,6 +142,17 @@ fn a_page_in_every_form() {
     expect_file!["snapshots/page.json"].assert_eq(&report::page_json(&case.report()));
     let index = report::index_markdown(&[IndexEntry { report: case.report(), file: "x.md" }]);
     expect_file!["snapshots/index.md"].assert_eq(&index);
+}
+
+#[test]
+fn the_model_of_the_lab_has_a_column_where_it_was_run() {
+    let case = case(Lab::Modelled);
+    let text = report::page_markdown(&case.report());
+    assert!(text.contains("| what | compared | published | lab | model of the lab | simulation |"), "{text}");
+    assert!(text.contains("\nflyball run 'studies/x y.toml' --on sim --machine lab --seed"), "{text}");
+    assert!(text.contains("Model of the lab: "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&report::page_json(&case.report())).unwrap();
+    assert!(json["parts"][0]["rows"][0]["ours"]["lab_model"].is_object(), "{json}");
 }
 
 #[test]

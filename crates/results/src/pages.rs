@@ -9,17 +9,14 @@ use crate::{Error, Result, Results, Warn};
 use analysis::page::{Found, PartRuns, hold, metrics_of};
 use analysis::summary::RunData;
 use domain::ids::RunId;
-use domain::page::{Look, Page};
+use domain::page::{Column, Look, Page};
 use domain::study::Study;
-use domain::trial::{Provenance, Run};
+use domain::trial::Run;
 use notebook::kept::{Keep, Kept};
 use notebook::{Notebook, RunEntry};
 use report::{IndexEntry, PageOrigin, PageReport};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-const PROVENANCES: [Provenance; 4] =
-    [Provenance::Lab, Provenance::Simulation, Provenance::Host, Provenance::Imported];
 
 /// A study's file with its page, and the studies of its parts.
 #[derive(Debug)]
@@ -62,10 +59,10 @@ impl BoundPage {
         let mut parts = Vec::new();
         for study in &draft.studies {
             let mut runs = BTreeMap::new();
-            for provenance in PROVENANCES {
-                if let Some((data, machine)) = source.run(&study.name, provenance)? {
+            for column in Column::ALL {
+                if let Some((data, machine)) = source.run(&study.name, column)? {
                     machines.insert(data.run.id.clone(), machine);
-                    runs.insert(provenance, data);
+                    runs.insert(column, data);
                 }
             }
             parts.push(PartRuns { study: study.clone(), runs });
@@ -135,9 +132,9 @@ pub fn update_kept(drafts: &[PageStudies], from: &FromNotebook<'_>, to: &FromKep
     files::output::make_folder(&to.0)?;
     let mut written = Vec::new();
     for (study, keep) in keeps {
-        for provenance in PROVENANCES {
-            let Some((data, machine)) = from.run(study, provenance)? else { continue };
-            let path = to.path(study, provenance);
+        for column in Column::ALL {
+            let Some((data, machine)) = from.run(study, column)? else { continue };
+            let path = to.path(study, column);
             Kept { run: data.run, machine, trials: data.trials }.write(&path, &keep)?;
             written.push(path);
         }
@@ -150,11 +147,11 @@ const MAX_PAGE: u64 = 16 << 20;
 
 /// Where runs come from.
 pub trait Source {
-    /// The run of a study on a kind of machine, and that machine in one line; `None` where there is none.
+    /// The run of a study that stands in a column, and that machine in one line; `None` where there is none.
     ///
     /// # Errors
     /// Where it is there and cannot be read.
-    fn run(&self, study: &str, provenance: Provenance) -> Result<Option<(RunData, String)>>;
+    fn run(&self, study: &str, column: Column) -> Result<Option<(RunData, String)>>;
 }
 
 /// The newest runs of a notebook that have trials; those that were named before the others.
@@ -187,15 +184,14 @@ fn has_trials(entry: &RunEntry) -> bool {
 }
 
 impl Source for FromNotebook<'_> {
-    fn run(&self, study: &str, provenance: Provenance) -> Result<Option<(RunData, String)>> {
-        let Some(run) = self.runs.iter().find(|run| run.study == study && run.provenance == provenance)
-        else {
+    fn run(&self, study: &str, column: Column) -> Result<Option<(RunData, String)>> {
+        let Some(run) = self.runs.iter().find(|run| run.study == study && Column::of(run) == column) else {
             return Ok(None);
         };
         let results = Results::load(self.notebook, &run.id, None, self.warn)?;
         // Of a lab machine, what the lab says of it is enough.
         let report = results.report();
-        let guest = report.machine.filter(|_| provenance != Provenance::Lab);
+        let guest = report.machine.filter(|_| column != Column::Lab);
         let machine = report::machine_line(&report::Report { machine: guest, ..report });
         Ok(Some((results.data, machine)))
     }
@@ -221,14 +217,14 @@ pub fn made_of_kept(folder: &Path, kept: &FromKept, studies: &[String]) -> PageO
 }
 
 impl FromKept {
-    fn path(&self, study: &str, provenance: Provenance) -> PathBuf {
-        self.0.join(format!("{study}.{}.json", provenance.name()))
+    fn path(&self, study: &str, column: Column) -> PathBuf {
+        self.0.join(format!("{study}.{}.json", column.name()))
     }
 }
 
 impl Source for FromKept {
-    fn run(&self, study: &str, provenance: Provenance) -> Result<Option<(RunData, String)>> {
-        let path = self.path(study, provenance);
+    fn run(&self, study: &str, column: Column) -> Result<Option<(RunData, String)>> {
+        let path = self.path(study, column);
         if !path.exists() {
             return Ok(None);
         }

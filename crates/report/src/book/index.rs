@@ -3,7 +3,7 @@
 use super::{PageReport, agreement_words, is_never_run, standing_words};
 use crate::document::Rich;
 use crate::markdown;
-use domain::page::Question;
+use domain::page::{Column, Question};
 use domain::trial::Provenance;
 
 /// A page of the book.
@@ -27,18 +27,18 @@ pub fn index_markdown(entries: &[IndexEntry]) -> String {
     );
     let head = ["report", "question", "lab", "simulation"].map(str::to_owned);
     let row = |entry: &IndexEntry| {
-        let stands = |provenance| {
-            if is_never_run(&entry.report, provenance) {
+        let stands = |column| {
+            if is_never_run(&entry.report, column) {
                 return "not run".to_owned();
             }
-            let words = agreement_words(entry.report.found.agreement(provenance));
+            let words = agreement_words(entry.report.found.agreement(column));
             markdown::plain_part(words.trim_end_matches('.'))
         };
         vec![
             format!("[{}]({})", markdown::plain_part(&entry.report.page.title), entry.file),
             markdown::plain_part(&entry.report.study.question),
-            stands(Provenance::Lab),
-            stands(Provenance::Simulation),
+            stands(Column::Lab),
+            stands(Column::Simulation),
         ]
     };
     markdown::marked_table(&mut out, &head, entries.iter().map(row).collect());

@@ -9,6 +9,7 @@ use crate::json::{
 use crate::published::agrees_word;
 use analysis::page::{AnswerFound, Held, Line, Measured, Row, Says, Seen, Standing};
 use domain::ids::CellId;
+use domain::page::Column;
 use domain::page::YesIf;
 use domain::trial::Provenance;
 use domain::units::Unit;
@@ -175,12 +176,12 @@ pub(super) fn json(report: &PageReport) -> String {
 
 fn part_view<'a>(report: &PageReport<'a>, index: usize) -> PartView<'a> {
     let (part, runs, found) = (&report.page.parts[index], &report.parts[index], &report.found.parts[index]);
-    let run = |(provenance, data): (&Provenance, &'a analysis::summary::RunData)| KnownRun {
+    let run = |(column, data): (&Column, &'a analysis::summary::RunData)| KnownRun {
         run: run_view(&data.run),
         in_words: report.machines.get(&data.run.id).map(String::as_str),
         trials: data.trials.len(),
         counted: data.trials.iter().filter(|trial| trial.validity.is_valid()).count(),
-        differs: found.differs.get(provenance).map_or(&[], Vec::as_slice),
+        differs: found.differs.get(column).map_or(&[], Vec::as_slice),
     };
     PartView {
         study: &runs.study.name,
@@ -204,7 +205,7 @@ fn row_view(row: &Row) -> RowView<'_> {
         value: printed(published),
         accepted: ends(published),
         note: published.note.as_deref(),
-        ours: row.ours.iter().map(|(provenance, held)| (provenance.name(), held_view(held))).collect(),
+        ours: row.ours.iter().map(|(column, held)| (column.name(), held_view(held))).collect(),
     }
 }
 
@@ -252,7 +253,7 @@ fn answer_view(answer: &AnswerFound) -> AnswerView<'_> {
 fn line_view(line: &Line) -> LineView<'_> {
     LineView {
         what: &line.what,
-        seen: line.seen.iter().map(|(provenance, seen)| (provenance.name(), seen_view(seen))).collect(),
+        seen: line.seen.iter().map(|(column, seen)| (column.name(), seen_view(seen))).collect(),
     }
 }
 

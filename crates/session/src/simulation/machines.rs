@@ -12,6 +12,7 @@ use domain::lab::{Dilation, PStateDomains, PStateDriver};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::Study;
+use domain::trial::simulated_machine;
 use governors::KernelVersion;
 use sim::assemble::{Models, SimRequest};
 use sim::bench::{Simulated, simulate};
@@ -271,7 +272,7 @@ impl Machines {
         let names: Vec<&str> = self.named.values().map(|named| named.spec.name.as_str()).collect();
         let texts: Vec<&str> = self.named.values().map(|named| named.text.as_str()).collect();
         let text = format!("{} {}", env!("CARGO_PKG_VERSION"), texts.concat());
-        format!("sim-{}-{:08x}", names.join("-"), Seed(0).stream(&text).bits() as u32)
+        simulated_machine(&names, Seed(0).stream(&text).bits() as u32)
     }
 
     pub(super) fn simulate(&self, study: &Study, cell: &Cell, seed: Seed) -> Outcome {
