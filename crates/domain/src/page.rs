@@ -5,7 +5,7 @@
 //! runs answer to that is computed, by `analysis::page`.
 
 use crate::published::Selection;
-use crate::trial::{Provenance, Run};
+use crate::trial::{Provenance, Run, is_of_the_lab};
 use std::collections::BTreeMap;
 
 /// A column of a page: the runs that stand beside what was published. At most one run of a study is in each.
@@ -15,7 +15,8 @@ pub enum Column {
     Host,
     /// The lab.
     Lab,
-    /// The simulation of the lab's own machine: what differs from [`Column::Lab`] is the model's error.
+    /// The simulation of the lab's own machine, where that is not the study's: what differs from
+    /// [`Column::Lab`] is the model's error.
     LabModel,
     /// The simulation of the study's machine, which is mostly that of the report.
     Simulation,
@@ -27,10 +28,12 @@ impl Column {
     /// All, in the order in which they are shown.
     pub const ALL: [Self; 5] = [Self::Lab, Self::LabModel, Self::Simulation, Self::Host, Self::Imported];
 
-    /// The column of a run.
-    pub fn of(run: &Run) -> Self {
+    /// The column of a run, of a study whose simulated machine is this.
+    pub fn of(run: &Run, machine: Option<&str>) -> Self {
         match run.provenance {
-            Provenance::Simulation if run.simulates_the_lab() => Self::LabModel,
+            Provenance::Simulation if run.simulates_the_lab() && !machine.is_some_and(is_of_the_lab) => {
+                Self::LabModel
+            }
             provenance => Self::of_kind(provenance),
         }
     }
@@ -220,7 +223,7 @@ mod tests {
     #[test]
     fn a_simulation_of_the_labs_machine_alone_is_its_model() {
         let column = |names: &[&str]| {
-            Column::of(&Run {
+            let run = Run {
                 id: RunId("r".into()),
                 study: "s".into(),
                 study_text: String::new(),
@@ -232,13 +235,14 @@ mod tests {
                 flyball: "0".into(),
                 revision: None,
                 command: vec![],
-            })
+            };
+            [None, Some("lab")].map(|machine| Column::of(&run, machine))
         };
-        for names in [&["lab"][..], &["lab-unpaced"], &["lab", "lab"]] {
-            assert_eq!(column(names), Column::LabModel, "{names:?}");
-        }
+        assert_eq!(column(&["lab"]), [Column::LabModel, Column::Simulation]);
+        assert_eq!(column(&["lab-unpaced"]), column(&["lab"]));
+        assert_eq!(column(&["lab", "lab"]), column(&["lab"]));
         for names in [&["server-nvme"][..], &["lab", "server-nvme"], &["labour"], &["lab-2"]] {
-            assert_eq!(column(names), Column::Simulation, "{names:?}");
+            assert_eq!(column(names), [Column::Simulation; 2], "{names:?}");
         }
     }
 }

@@ -303,8 +303,13 @@ impl Run {
         self.machine.strip_prefix(SIMULATED)?.rsplit_once('-').map(|(names, _)| names)
     }
 
-    /// Whether it is a simulation of the lab's own machine, which is `lab` or `lab-unpaced`, and of no other.
+    /// Whether it is a simulation of the lab's own machine and of no other.
     pub fn simulates_the_lab(&self) -> bool {
-        self.simulated().is_some_and(|names| names.split('-').all(|word| matches!(word, "lab" | "unpaced")))
+        self.simulated().is_some_and(is_of_the_lab)
     }
+}
+
+/// Whether this names the lab's own simulated machine, which is `lab` or `lab-unpaced`, or several of these.
+pub fn is_of_the_lab(names: &str) -> bool {
+    names.split('-').all(|word| matches!(word, "lab" | "unpaced"))
 }

@@ -60,7 +60,7 @@ impl BoundPage {
         for study in &draft.studies {
             let mut runs = BTreeMap::new();
             for column in Column::ALL {
-                if let Some((data, machine)) = source.run(&study.name, column)? {
+                if let Some((data, machine)) = source.run(study, column)? {
                     machines.insert(data.run.id.clone(), machine);
                     runs.insert(column, data);
                 }
@@ -119,10 +119,10 @@ pub fn check(path: &Path, text: &str) -> Result<()> {
 /// Where a run cannot be read, or a file not be written.
 pub fn update_kept(drafts: &[PageStudies], from: &FromNotebook<'_>, to: &FromKept) -> Result<Vec<PathBuf>> {
     // Two pages may look at different metrics of one study.
-    let mut keeps: BTreeMap<&str, Keep> = BTreeMap::new();
+    let mut keeps: BTreeMap<&str, (&Study, Keep)> = BTreeMap::new();
     for draft in drafts {
         for study in &draft.studies {
-            let keep = keeps.entry(&study.name).or_default();
+            let (_, keep) = keeps.entry(&study.name).or_insert_with(|| (study, Keep::default()));
             keep.metrics.extend(metrics_of(&draft.page, &draft.study.name, study));
             keep.roles |= draft.looks_at(&study.name, &Look::Cpu);
             keep.profile |= draft.looks_at(&study.name, &Look::Spent);
@@ -131,10 +131,10 @@ pub fn update_kept(drafts: &[PageStudies], from: &FromNotebook<'_>, to: &FromKep
     }
     files::output::make_folder(&to.0)?;
     let mut written = Vec::new();
-    for (study, keep) in keeps {
+    for (study, keep) in keeps.into_values() {
         for column in Column::ALL {
             let Some((data, machine)) = from.run(study, column)? else { continue };
-            let path = to.path(study, column);
+            let path = to.path(&study.name, column);
             Kept { run: data.run, machine, trials: data.trials }.write(&path, &keep)?;
             written.push(path);
         }
@@ -151,7 +151,7 @@ pub trait Source {
     ///
     /// # Errors
     /// Where it is there and cannot be read.
-    fn run(&self, study: &str, column: Column) -> Result<Option<(RunData, String)>>;
+    fn run(&self, study: &Study, column: Column) -> Result<Option<(RunData, String)>>;
 }
 
 /// The newest runs of a notebook that have trials; those that were named before the others.
@@ -184,8 +184,10 @@ fn has_trials(entry: &RunEntry) -> bool {
 }
 
 impl Source for FromNotebook<'_> {
-    fn run(&self, study: &str, column: Column) -> Result<Option<(RunData, String)>> {
-        let Some(run) = self.runs.iter().find(|run| run.study == study && Column::of(run) == column) else {
+    fn run(&self, study: &Study, column: Column) -> Result<Option<(RunData, String)>> {
+        let machine = study.sim.machine.as_deref();
+        let is_it = |run: &&Run| run.study == study.name && Column::of(run, machine) == column;
+        let Some(run) = self.runs.iter().find(is_it) else {
             return Ok(None);
         };
         let results = Results::load(self.notebook, &run.id, None, self.warn)?;
@@ -223,8 +225,8 @@ impl FromKept {
 }
 
 impl Source for FromKept {
-    fn run(&self, study: &str, column: Column) -> Result<Option<(RunData, String)>> {
-        let path = self.path(study, column);
+    fn run(&self, study: &Study, column: Column) -> Result<Option<(RunData, String)>> {
+        let path = self.path(&study.name, column);
         if !path.exists() {
             return Ok(None);
         }
