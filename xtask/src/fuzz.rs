@@ -15,7 +15,7 @@ use domain::bench::{Sink, SinkError};
 use domain::rng::{Rng, Seed};
 use domain::trace::TraceHead;
 use events::Facts;
-use events::foreign::{Convert, converter};
+use events::foreign::{Converted, Error as ForeignError, converter, converter_naming};
 use parse::import::{Kind, Pace, read, recognise, stream};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -360,11 +360,18 @@ impl Target {
     }
 }
 
+/// The functions of the kernel of a fixture.
+const KALLSYMS: &[u8] = include_bytes!("../../fixtures/tools/perf/stacks-6.1.kallsyms");
+
 /// What a reader makes of an input, without its figures.
 fn answer(name: &str, input: &[u8]) -> Result<String, String> {
     let kind = if name == "any" { recognise(input) } else { Kind::from_name(name) };
     let Some(kind) = kind else { return Ok("unknown".to_owned()) };
     if let Some(convert) = converter(kind) {
+        // With names the same call stacks are read another way; what comes out is read below.
+        if let Some(naming) = converter_naming(kind) {
+            answer_of_events(|input, output| naming(input, KALLSYMS, output), input)?;
+        }
         return answer_of_events(convert, input);
     }
     let imported = match read(kind, &mut std::io::Cursor::new(input), Pace::default()) {
@@ -400,7 +407,10 @@ fn answer(name: &str, input: &[u8]) -> Result<String, String> {
 }
 
 /// The same of another tool's recording: it is converted, and then read as a recording of ours.
-fn answer_of_events(convert: Convert, input: &[u8]) -> Result<String, String> {
+fn answer_of_events(
+    convert: impl Fn(&[u8], &mut Vec<u8>) -> Result<Converted, ForeignError>,
+    input: &[u8],
+) -> Result<String, String> {
     let mut bytes = Vec::new();
     let converted = match convert(input, &mut bytes) {
         Ok(converted) => converted,
@@ -409,12 +419,14 @@ fn answer_of_events(convert: Convert, input: &[u8]) -> Result<String, String> {
     let rough = |count: u64| count.checked_ilog2().map_or(0, |n| n + 1);
     match Facts::read(|| Ok(std::io::Cursor::new(&bytes))) {
         Ok(facts) => Ok(format!(
-            "events 2^{} others 2^{} unread 2^{} kinds {} devices {}",
+            "events 2^{} stacks 2^{} others 2^{} unread 2^{} kinds {} devices {} layers {}",
             rough(converted.events),
+            rough(converted.stacks),
             rough(converted.others),
             rough(facts.unread),
             facts.kinds.len(),
-            facts.devices.len()
+            facts.devices.len(),
+            facts.profile.map_or(0, |profile| profile.samples.len())
         )),
         Err(error) => Ok(without_figures(&error.to_string())),
     }

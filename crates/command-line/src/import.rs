@@ -20,6 +20,10 @@ pub struct Import {
     /// The files belong to one measurement and become one run; samples become its trace
     #[arg(long)]
     pub together: bool,
+    /// A copy of /proc/kallsyms of the machine that made a perf.data, read there as root in the same boot:
+    /// the functions on its call stacks
+    #[arg(long, value_name = "FILE")]
+    pub kallsyms: Option<PathBuf>,
     /// Import a file that was imported before
     #[arg(long)]
     pub again: bool,

@@ -37,7 +37,7 @@ pub(crate) const MAX_SYMBOLS: usize = 1 << 16;
 const MAX_NOTES: usize = 1 << 12;
 
 /// What a frame holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     /// [`Head`].

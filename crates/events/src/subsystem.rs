@@ -44,6 +44,11 @@ pub fn on_stack<'a>(functions: impl IntoIterator<Item = &'a str>) -> impl Iterat
     functions.into_iter().map_while(of).flatten()
 }
 
+/// Whether an interrupt is on a call stack.
+pub fn is_in_interrupt<'a>(mut functions: impl Iterator<Item = &'a str>) -> bool {
+    functions.any(|function| is_interrupt(plain(function)))
+}
+
 /// A function's name without its module.
 pub fn plain(function: &str) -> &str {
     split(function).0

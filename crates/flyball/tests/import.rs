@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools");
 
 /// Reports of tools that failed, which hold no figure, and what is compressed in a way that is not read.
-const WITHOUT_FIGURES: [&str; 14] = [
+const WITHOUT_FIGURES: [&str; 15] = [
     "dd/missing.txt",
     "dd/no-space.txt",
     "dd/nothing.txt",
@@ -28,6 +28,7 @@ const WITHOUT_FIGURES: [&str; 14] = [
     "fio/text-failed-3.33.txt",
     "fio/no-clat-3.33.json",
     "fio/unified-3.33.json",
+    "perf/stacks-6.1.kallsyms",
     "trace-cmd/record-v7-zstd-3.1.6.dat",
     "PROVENANCE.md",
 ];
@@ -115,10 +116,42 @@ fn what_perf_script_printed_is_the_recording_that_its_file_is() {
     // What the text leaves open is said with the trial, and what cannot be read too.
     let trial = json(&place, &["show", "text", "b00.recorded.a0"]).to_string();
     assert!(trial.contains("does not say what happened in an interrupt"), "{trial}");
-    let packed = "a 7 [001] 5.000001: 10 cycles: ffff main (/bin/a)\n".repeat(3);
-    std::fs::write(place.path("cycles.txt"), packed).unwrap();
-    let told = place.fails(1, &["import", "cycles.txt", "--as", "perf-script"]);
-    assert!(told.contains("`perf script` of a `perf record -a -e"), "{told}");
+    let packed = "a 7 [001] 5.000001: 10 instructions: ffff main (/bin/a)\n".repeat(3);
+    std::fs::write(place.path("counted.txt"), packed).unwrap();
+    let told = place.fails(1, &["import", "counted.txt", "--as", "perf-script"]);
+    assert!(told.contains("no samples of cpu-clock or cycles; `perf script` of a"), "{told}");
+}
+
+#[test]
+fn call_stacks_of_perf_say_what_cpu_time_was_spent_in() {
+    let place = Place::new();
+    place.ok(&["import", &fixture("perf/script-stacks-6.1.txt"), "--name", "text"]);
+    let kallsyms = fixture("perf/stacks-6.1.kallsyms");
+    let data = fixture("perf/stacks-6.1.data");
+    place.ok(&["import", &data, "--kallsyms", &kallsyms, "--name", "data"]);
+    let [text, from_data] = ["text", "data"].map(|name| place.ok(&["show", name]));
+    let shares = |shown: &str| {
+        let lines = shown.lines().skip_while(|line| !line.starts_with("What it was spent in"));
+        lines.take_while(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(shares(&text).len() > 5, "{text}");
+    assert_eq!(shares(&text), shares(&from_data));
+    for part in ["filesystem", "VFS, page cache", "user space", "workload"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let trial = json(&place, &["show", "data", "b00.recorded.a0"]).to_string();
+    assert!(trial.contains("cpu_time"), "{trial}");
+    // The page and the timeline take it as another recording.
+    place.ok(&["report", "text", "--out", "page.html"]);
+    // Without names, and with those of something else.
+    place.ok(&["import", &data, "--again", "--name", "unnamed"]);
+    let unnamed = place.ok(&["show", "unnamed"]);
+    assert!(unnamed.contains("unnamed kernel"), "{unnamed}");
+    let told = place.fails(1, &["import", &data, "--again", "--kallsyms", "/dev/null"]);
+    assert!(told.contains("`/dev/null`") && told.contains("it is empty"), "{told}");
+    let told = place
+        .fails(1, &["import", &fixture("perf/script-stacks-6.1.txt"), "--again", "--kallsyms", &kallsyms]);
+    assert!(told.contains("import it without --kallsyms"), "{told}");
 }
 
 #[test]

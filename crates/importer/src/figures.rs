@@ -3,6 +3,7 @@
 use crate::Read;
 use crate::error::{Importing, Result};
 use analysis::recorded::Ends;
+use domain::Nanos;
 use domain::bench::DiscardTrace;
 
 /// Computes them from the rows that the confined process hands over.
@@ -17,6 +18,12 @@ pub(crate) fn compute(read: &mut Read) -> Result<()> {
             .importing(|| format!("the samples of `{}`", source.name))?;
         part.outcome.metrics.extend(ends.metrics());
         part.roles = ends.roles();
+        if let Some(profile) = part.profile.as_ref().filter(|_| part.roles.is_empty()) {
+            for ((role, _), count) in &profile.samples {
+                let time = part.roles.entry(*role).or_default();
+                *time = Nanos::new(time.get().saturating_add(profile.time(*count).get()));
+            }
+        }
     }
     Ok(())
 }

@@ -196,7 +196,7 @@ impl Import {
                 threads: Vec::new(),
                 disks: Vec::new(),
                 recorder: None,
-                profile: None,
+                profile: item.part.profile.clone(),
                 windows: None,
                 phases: Vec::new(),
                 spent: Default::default(),

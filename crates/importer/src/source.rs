@@ -32,6 +32,8 @@ pub struct Environment {
     pub program: fn(&str) -> Option<PathBuf>,
     /// The time zone that programs are to print in, where it is not the machine's.
     pub time_zone: Option<OsString>,
+    /// A copy of `/proc/kallsyms` of the machine that made a `perf.data`.
+    pub kallsyms: Option<PathBuf>,
     /// Warns whoever imports.
     pub warn: fn(&str),
 }
@@ -137,6 +139,12 @@ impl Source {
     fn understood_by(&self, reader: &mut Reader) -> Result<Imported> {
         let kind = if self.packing == Packing::Sadf { self.told.or(Some(Kind::Sysstat)) } else { self.told };
         let is_gzip = self.packing == Packing::Gzip;
+        if let Some(path) = &self.environment.kallsyms {
+            let this = || format!("`{}`", path.display());
+            let file = File::open(path).or_else(|error| refused(cannot_open(path, &error)));
+            file.and_then(|file| reader.kallsyms(file.as_fd()).map_err(|failure| failure.why))
+                .importing(this)?;
+        }
         self.unpacked(|file| reader.understand(file.as_fd(), is_gzip, kind, self.pace))
     }
 

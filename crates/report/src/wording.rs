@@ -516,7 +516,10 @@ fn run_with(report: &Report, seed: Seed) -> String {
         let files: BTreeSet<&str> =
             report.data.trials.iter().filter_map(|t| t.origin.as_ref()).map(|o| o.file.as_str()).collect();
         let files: Vec<String> = files.into_iter().map(quoted).collect();
-        return format!("flyball import --again --name {} {}", quoted(&run.study), files.join(" "));
+        let at = run.command.iter().position(|word| word == "--kallsyms").map(|at| at + 1);
+        let names = at.and_then(|at| run.command.get(at)).map(|file| format!(" --kallsyms {}", quoted(file)));
+        let names = names.unwrap_or_default();
+        return format!("flyball import --again --name {}{names} {}", quoted(&run.study), files.join(" "));
     }
     let (command, on) = match run.provenance {
         Provenance::Lab => ("lab run", ""),

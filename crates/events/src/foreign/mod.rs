@@ -12,12 +12,14 @@
 
 mod bytes;
 mod formats;
+mod stacks;
 mod tasks;
 mod told;
 mod writer;
 
 pub(crate) use bytes::{Bytes, Section};
 pub(crate) use formats::{Formats, MAGIC as FORMATS_MAGIC, event_formats, ftrace_formats, headers};
+pub(crate) use stacks::{Gaps, Kernel, Names, Sampled, Threads, notes_of_clock, thread_name};
 pub(crate) use tasks::{PERFS_CHILD, Tasks};
 pub(crate) use told::{KTHREADD, Told};
 pub(crate) use writer::Writer;
@@ -63,7 +65,9 @@ pub struct Converted {
     pub command: Vec<String>,
     /// How many records of known tracepoints there are.
     pub events: u64,
-    /// From the first to the last of them.
+    /// How many call stacks of the clock there are.
+    pub stacks: u64,
+    /// From the first to the last of all these.
     pub span: Nanos,
     /// Records of anything else, which are left out.
     pub others: u64,
@@ -73,6 +77,15 @@ pub struct Converted {
 
 /// Reads a whole file of a tool's, and appends it in the form of this crate's.
 pub type Convert = fn(&[u8], &mut Vec<u8>) -> Result<Converted, Error>;
+
+/// The same, with the functions of the kernel that recorded it: a copy of its `/proc/kallsyms`.
+pub type ConvertNaming = fn(&[u8], &[u8], &mut Vec<u8>) -> Result<Converted, Error>;
+
+/// What reads files of this kind with the names of functions beside them; `None` where files have the names
+/// themselves.
+pub fn converter_naming(kind: Kind) -> Option<ConvertNaming> {
+    (kind == Kind::PerfData).then_some(crate::perf_data::convert_naming)
+}
 
 /// What reads files of this kind; `None` where they hold no events.
 pub fn converter(kind: Kind) -> Option<Convert> {

@@ -28,6 +28,16 @@ impl Tasks {
         self.known.is_empty()
     }
 
+    /// The process of a thread, where it was told of.
+    pub fn process_of(&self, tid: u32) -> Option<u32> {
+        self.known.get(&tid).map(|(pid, _)| *pid)
+    }
+
+    /// Whether one of these executed the command that perf was given.
+    pub fn has_workload(&self) -> bool {
+        self.workload.is_some()
+    }
+
     /// A thread has this name.
     pub fn named(&mut self, pid: u32, tid: u32, name: String) {
         if self.known.len() < MAX_TASKS {
@@ -64,9 +74,13 @@ impl Tasks {
         found
     }
 
+    /// Whether a process is the kernel's.
+    pub fn is_kernel(&self, pid: u32) -> bool {
+        pid == KTHREADD || self.parents.get(&pid) == Some(&KTHREADD)
+    }
+
     fn owner(&self, pid: u32) -> Owner {
-        let is_kernel = pid == KTHREADD || self.parents.get(&pid) == Some(&KTHREADD);
-        match is_kernel {
+        match self.is_kernel(pid) {
             true => Owner::Kernel,
             false if self.workload == Some(pid) => Owner::Workload,
             false => Owner::Other,

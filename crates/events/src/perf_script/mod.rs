@@ -6,16 +6,19 @@
 //!
 //! What the text does not have: whether an interrupt was going on. Of the idle task, and between the events
 //! of an interrupt, it is known; what else wakes a thread counts as the thread that ran. Functions have names
-//! and no addresses: each name gets one of its own. Lines of other events are counted; call stacks, and
-//! whatever else stands between the lines, are passed over.
+//! and no addresses: each name gets one of its own. Samples of a clock, with the call stacks below them,
+//! become the profile ([`Sampled`]); their time does not need an order. Lines of other events are counted;
+//! whatever else stands between the lines, call stacks of tracepoints among them, is passed over.
 
 mod shapes;
 
 use crate::file::MAX_CPUS;
-use crate::foreign::{Converted, Error, NO_TRACEPOINT, PERFS_CHILD, Tasks, Told, Writer};
+use crate::foreign::{Converted, Error, Gaps, NO_TRACEPOINT, Names, PERFS_CHILD, Sampled, Tasks};
+use crate::foreign::{Threads, Told, Writer, notes_of_clock, thread_name};
 use domain::Nanos;
-use parse::import::perf_script::{Line, line};
+use parse::import::perf_script::{Clock, Frame, Line, frame, line};
 use shapes::{HARDIRQ, SHAPES, SOFTIRQ, encoded, format, shape_of};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How many records one of our rounds has.
@@ -27,6 +30,12 @@ const MAX_FUNCTIONS: usize = 1 << 14;
 /// A longer line is passed over: the longest event has some hundred bytes.
 const MAX_LINE: usize = 4096;
 
+/// A bound on the functions of one call stack.
+const MAX_FRAMES: usize = 1024;
+
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 /// perf's own words for who begins, who has a name, and what was lost, as `--show-task-events` and
 /// `--show-lost-events` print them.
 const FORK: &str = "PERF_RECORD_FORK(";
@@ -36,44 +45,59 @@ const LOSSES: [&str; 2] = ["PERF_RECORD_LOST", "PERF_RECORD_LOST_SAMPLES"];
 /// Reads a text of `perf script`, and appends it in the form of this crate.
 ///
 /// # Errors
-/// Where no line is a tracepoint that is known.
+/// Where no line is a tracepoint that is known, or a sample of a clock.
 pub fn convert(file: &[u8], output: &mut Vec<u8>) -> Result<Converted, Error> {
     let scan = Scan::of(file);
-    let begin = scan.begin.ok_or_else(no_tracepoint)?;
-    let mut converted = scan.converted;
+    let begin = scan.begin().ok_or_else(nothing)?;
+    let mut converted = scan.converted.clone();
     let formats = (1..).zip(&SHAPES).map(|(number, shape)| (number, format(number, shape))).collect();
     let mut writer = Writer::begin(output, &converted, &formats, scan.cpus, begin);
-    let (mut cpus, mut functions, mut unread) = (Cpus::default(), Functions::default(), 0_u64);
-    for line in lines(file) {
-        if let Some(count) = lost(&line) {
-            writer.loss(line.cpu, line.time_ns, count);
-            continue;
-        }
-        let Some(shape) = shape_of(line.event) else {
-            converted.others += u64::from(!line.event.starts_with("PERF_RECORD_"));
-            continue;
-        };
-        let (tid, flags) = cpus.running(&line);
-        let Some(raw) = encoded(shape, line.fields, tid, flags, &mut |name| functions.address(name)) else {
-            unread += 1;
-            continue;
-        };
-        writer.event(line.cpu, line.time_ns, &raw);
-        converted.events += 1;
-        if converted.events.is_multiple_of(ROUND) {
-            writer.round(writer.youngest);
-        }
+    let clock = scan.clock();
+    if let Some((_, samples)) = &clock {
+        writer.period(samples.period);
     }
+    let samples_have_stacks = clock.as_ref().is_some_and(|(_, samples)| samples.with_stacks);
+    let mut texts = Texts::default();
+    let (mut unread, mut names) = (0_u64, Names::default());
+    each(file, |line, frames| {
+        if clock.as_ref().is_some_and(|(clock, _)| Clock::of(line.event) == Some(*clock)) {
+            // Of a program there is none where perf was told to record the kernel's alone.
+            let is_programs = samples_have_stacks && frames.is_empty() && line.fields.is_empty();
+            match stack(line, frames).or(is_programs.then_some(None)) {
+                Some(stack) => {
+                    let tid = line.tid.unwrap_or(0);
+                    let pid = line.pid.or_else(|| scan.tasks.process_of(tid)).unwrap_or(tid);
+                    let functions: Option<Vec<Option<&str>>> =
+                        stack.as_ref().map(|names| names.iter().map(Option::as_deref).collect());
+                    let functions = functions.as_deref();
+                    let sampled = Sampled { cpu: line.cpu, time: line.time_ns, pid, tid, functions };
+                    sampled.write(&mut names, &mut writer, &mut converted);
+                }
+                None => converted.others += 1,
+            }
+            return;
+        }
+        unread += u64::from(texts.event(line, &mut writer, &mut converted).is_none());
+    });
     writer.end();
-    if converted.events == 0 {
-        return Err(no_tracepoint());
+    if converted.events == 0 && converted.stacks == 0 {
+        return Err(nothing());
     }
     if unread > 0 {
         converted.notes.push(format!("{unread} lines of known events cannot be read, and are left out"));
     }
-    converted.notes.push(NO_CONTEXT.to_owned());
+    if converted.events > 0 {
+        converted.notes.push(NO_CONTEXT.to_owned());
+    }
     converted.span = Nanos::new(writer.youngest.saturating_sub(begin));
-    functions.addresses.iter().for_each(|(name, address)| writer.symbol(*address, name));
+    texts.functions.addresses.iter().for_each(|(name, address)| writer.symbol(*address, name));
+    names.write(&mut writer);
+    if let Some((clock, samples)) = clock {
+        let is_measured = samples.is_measured;
+        converted.notes.extend(notes_of_clock(&samples.event, clock, samples.with_stacks, is_measured));
+        let called = thread_name(&converted.command).filter(|_| !scan.tasks.has_workload());
+        samples.threads.write(&mut writer, |name| !samples.has_cpus || Some(name) == called);
+    }
     if scan.tasks.is_empty() {
         Told::by(writer.written(), PERFS_CHILD)?.write(&mut writer);
     } else {
@@ -82,21 +106,103 @@ pub fn convert(file: &[u8], output: &mut Vec<u8>) -> Result<Converted, Error> {
     Ok(converted)
 }
 
+/// The functions of the kernel that ran at a sample, the innermost first: none of a program. `None` where the
+/// line has no call stack, nor a function of its own.
+fn stack<'t>(line: &Line<'t>, frames: &[Frame<'t>]) -> Option<Option<Vec<Option<Cow<'t, str>>>>> {
+    let own: Vec<Frame<'t>>;
+    let frames = if frames.is_empty() {
+        own = vec![frame(line.fields)?];
+        &own
+    } else {
+        frames
+    };
+    if !frames.first()?.is_kernel {
+        return Some(None);
+    }
+    Some(Some(frames.iter().take_while(|frame| frame.is_kernel).map(named).collect()))
+}
+
+/// As a symbol of the kernel's: `name`, or `name [module]`. Files of modules may have a hyphen where the
+/// kernel has an underscore.
+fn named<'t>(frame: &Frame<'t>) -> Option<Cow<'t, str>> {
+    match (frame.name, frame.module) {
+        (name, Some(module)) => {
+            let (name, module) = (name.unwrap_or("[unknown]"), module.replace('-', "_"));
+            Some(Cow::Owned(format!("{name} [{module}]")))
+        }
+        (name, None) => name.map(Cow::Borrowed),
+    }
+}
+
+/// What tracepoints become.
+#[derive(Default)]
+struct Texts {
+    cpus: Cpus,
+    functions: Functions,
+}
+
+impl Texts {
+    /// Writes the event of a line. `None` where it is known and cannot be read.
+    fn event(&mut self, line: &Line<'_>, writer: &mut Writer<'_>, converted: &mut Converted) -> Option<()> {
+        let cpu = line.cpu.unwrap_or(0);
+        if let Some(count) = lost(line) {
+            writer.loss(cpu, line.time_ns, count);
+            return Some(());
+        }
+        let Some(shape) = shape_of(line.event) else {
+            converted.others += u64::from(!line.event.starts_with("PERF_RECORD_"));
+            return Some(());
+        };
+        let (tid, flags) = self.cpus.running(line, cpu);
+        let functions = &mut self.functions;
+        let raw = encoded(shape, line.fields, tid, flags, &mut |name| functions.address(name))?;
+        writer.event(cpu, line.time_ns, &raw);
+        converted.events += 1;
+        if converted.events.is_multiple_of(ROUND) {
+            writer.round(writer.youngest);
+        }
+        Some(())
+    }
+}
+
 const NO_CONTEXT: &str = "the text does not say what happened in an interrupt, so that by whom a thread was woken is less sure \
 than from the perf.data: the thread that ran, a timer or a completion just before";
 
-fn no_tracepoint() -> Error {
+fn nothing() -> Error {
     Error::otherwise(format!(
-        "{NO_TRACEPOINT}; `perf script` of a `perf record -a -e 'sched:sched_switch' -e 'sched:sched_waking' \
-         -e 'block:block_rq_*'` has some"
+        "{NO_TRACEPOINT}, and no samples of cpu-clock or cycles; `perf script` of a `perf record -a -g -e cpu-clock`, or of a \
+         `perf record -a -e 'sched:sched_switch' -e 'sched:sched_waking' -e 'block:block_rq_*'` has some"
     ))
 }
 
-/// Its events, in their order; those of a CPU that cannot be are none.
-fn lines(file: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    let short = file.split(|byte| *byte == b'\n').filter(|line| line.len() <= MAX_LINE);
-    let texts = short.filter_map(|bytes| std::str::from_utf8(bytes).ok());
-    texts.filter_map(line).filter(|line| line.cpu < MAX_CPUS)
+/// Gives its events, in their order, each with the call stack below it; those of a CPU that cannot be are
+/// none.
+fn each<'t>(file: &'t [u8], mut take: impl FnMut(&Line<'t>, &[Frame<'t>])) {
+    let mut current: Option<Line<'t>> = None;
+    let mut frames: Vec<Frame<'t>> = Vec::new();
+    for bytes in file.split(|byte| *byte == b'\n') {
+        // Of a longer one, which names a function of C++, the begin tells whose it is.
+        let Some(text) = begin_of(bytes) else { continue };
+        let event = (bytes.len() <= MAX_LINE).then(|| line(text)).flatten();
+        if event.is_some() || text.trim().is_empty() {
+            current.iter().for_each(|line| take(line, &frames));
+            frames.clear();
+            current = event.filter(|line| line.cpu.is_none_or(|cpu| cpu < MAX_CPUS));
+        } else if current.is_some_and(|line| Clock::of(line.event).is_some()) && frames.len() < MAX_FRAMES {
+            frames.extend(frame(text));
+        }
+    }
+    current.iter().for_each(|line| take(line, &frames));
+}
+
+/// As much of a line as is looked at.
+fn begin_of(bytes: &[u8]) -> Option<&str> {
+    let begin = &bytes[..bytes.len().min(MAX_LINE)];
+    match std::str::from_utf8(begin) {
+        Ok(text) => Some(text),
+        Err(error) if bytes.len() > MAX_LINE => std::str::from_utf8(&begin[..error.valid_up_to()]).ok(),
+        Err(_) => None,
+    }
 }
 
 /// `PERF_RECORD_LOST lost 12`.
@@ -114,6 +220,48 @@ struct Scan {
     /// One more than the highest number of a CPU.
     cpus: u32,
     tasks: Tasks,
+    clocks: BTreeMap<Clock, Samples>,
+    /// By event, how often a second it is sampled, as the header says it.
+    frequencies: BTreeMap<String, u64>,
+}
+
+/// The samples of a clock.
+#[derive(Default)]
+struct Samples {
+    /// As perf calls the event.
+    event: String,
+    begin: u64,
+    /// How much CPU time each stands for, in nanoseconds; zero where that is not known.
+    period: u64,
+    is_measured: bool,
+    with_stacks: bool,
+    has_cpus: bool,
+    threads: Threads,
+    gaps: Gaps,
+}
+
+impl Samples {
+    fn take(&mut self, line: &Line<'_>, frames: &[Frame<'_>], clock: Clock, pid: Option<u32>) {
+        let stack = stack(line, frames);
+        if stack.is_none() && !line.fields.is_empty() {
+            return;
+        }
+        if self.event.is_empty() {
+            line.event.clone_into(&mut self.event);
+            self.begin = line.time_ns;
+        }
+        self.begin = self.begin.min(line.time_ns);
+        if clock.counts_time() && self.period == 0 {
+            self.period = line.period.unwrap_or(0);
+        }
+        self.with_stacks |= !frames.is_empty();
+        self.has_cpus |= line.cpu.is_some();
+        let tid = line.tid.unwrap_or(0);
+        self.gaps.take(line.cpu.unwrap_or(tid), line.time_ns);
+        let functions = || stack.iter().flatten().flatten().flatten().map(Cow::as_ref);
+        let is_kernel = || Threads::is_kernel(tid, line.comm, functions());
+        self.threads.take(pid.unwrap_or(tid), tid, line.comm, is_kernel);
+    }
 }
 
 impl Scan {
@@ -123,14 +271,38 @@ impl Scan {
         for line in header.filter_map(|line| std::str::from_utf8(line).ok()) {
             scan.header(line);
         }
-        for line in lines(file) {
+        each(file, |line, frames| {
             if shape_of(line.event).is_some() {
                 scan.begin = Some(scan.begin.map_or(line.time_ns, |begin| begin.min(line.time_ns)));
             }
-            scan.cpus = scan.cpus.max(line.cpu + 1);
-            scan.task(&line);
+            scan.cpus = scan.cpus.max(line.cpu.unwrap_or(0) + 1);
+            scan.task(line);
+            if let Some(clock) = Clock::of(line.event) {
+                let pid = line.pid.or_else(|| scan.tasks.process_of(line.tid?));
+                scan.clocks.entry(clock).or_default().take(line, frames, clock, pid);
+            }
+        });
+        for (clock, samples) in &mut scan.clocks {
+            if !clock.counts_time() {
+                samples.period = scan.frequencies.get(&samples.event).map_or(0, |hertz| SECOND / hertz);
+            }
+            if samples.period == 0 {
+                samples.period = std::mem::take(&mut samples.gaps).median().unwrap_or(0);
+                samples.is_measured = true;
+            }
         }
         scan
+    }
+
+    /// The best clock of which there are samples.
+    fn clock(&self) -> Option<(Clock, &Samples)> {
+        let known = |(_, samples): &(&Clock, &Samples)| samples.period > 0;
+        self.clocks.iter().find(known).map(|(clock, samples)| (*clock, samples))
+    }
+
+    /// When the first of what is kept was.
+    fn begin(&self) -> Option<u64> {
+        self.begin.into_iter().chain(self.clock().map(|(_, samples)| samples.begin)).min()
     }
 
     /// `# hostname : vm`, of `--header`.
@@ -143,7 +315,20 @@ impl Scan {
             "perf version" => self.converted.version = text(),
             // perf prints its words without quotes: where one ended is seen by the spaces alone.
             "cmdline" => self.converted.command = value.split_whitespace().map(str::to_owned).collect(),
+            "event" => self.frequency(value),
             _ => {}
+        }
+    }
+
+    /// `name = cycles, , id = { 7 }, …, { sample_period, sample_freq } = 4000, …, freq = 1, …`.
+    fn frequency(&mut self, text: &str) {
+        let of = |key: &str| text.split_once(key)?.1.split([',', ' ']).find(|word| !word.is_empty());
+        let is_frequency = of(" freq = ") == Some("1");
+        let hertz = of("{ sample_period, sample_freq } = ").and_then(|hertz| hertz.parse().ok());
+        if let (true, Some(name), Some(hertz @ 1..=SECOND)) = (is_frequency, of("name = "), hertz)
+            && self.frequencies.len() < MAX_FUNCTIONS
+        {
+            self.frequencies.insert(name.to_owned(), hertz);
         }
     }
 
@@ -185,8 +370,8 @@ struct Cpu {
 impl Cpus {
     /// Who runs at this line, and what interrupts it. The idle task does nothing by itself but to become idle
     /// and to go to another thread.
-    fn running(&mut self, line: &Line<'_>) -> (u32, u8) {
-        let cpu = self.0.entry(line.cpu).or_default();
+    fn running(&mut self, line: &Line<'_>, number: u32) -> (u32, u8) {
+        let cpu = self.0.entry(number).or_default();
         let tid = line.tid.or(cpu.thread).unwrap_or(0);
         let (group, name) = line.event.split_once(':').unwrap_or_default();
         let before = cpu.context;

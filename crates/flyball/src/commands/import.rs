@@ -20,6 +20,7 @@ pub fn import(global: &Global, arguments: &Arguments) -> Result<End> {
     let environment = Environment {
         program: places::program,
         time_zone: places::time_zone(),
+        kallsyms: arguments.kallsyms.clone(),
         warn: |text| terminal::warning(text),
     };
     let mut files = Vec::new();

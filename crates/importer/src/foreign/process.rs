@@ -4,7 +4,9 @@
 use super::wire::{self, Answer, Receiver, Request, VERSION};
 use crate::error::{Doing, Error, Result, refused};
 use domain::bench::Sink;
+use domain::inert;
 use domain::outcome::{Better, Metric, Outcome};
+use domain::profile::{Profile, Subsystem};
 use domain::time::{Nanos, Timestamp};
 use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
 use domain::units::Unit;
@@ -30,6 +32,9 @@ const CHUNK: usize = 64 << 10;
 /// A bound on what a reader may say of one file, but for samples: ten thousand results of a hundred metrics
 /// have some 40 MB.
 const MAX_UNDERSTOOD: usize = 128 << 20;
+
+/// The longest name of a function, in characters: the kernel's have 511 bytes (`KSYM_NAME_LEN`).
+const MAX_FUNCTION: usize = 512;
 
 /// A bound on the events of one file, which are no longer than the file.
 const MAX_EVENTS: usize = 1 << 30;
@@ -57,6 +62,8 @@ pub struct Part {
     pub samples: Option<Samples>,
     /// CPU time by role, of a trace of Flyball's own; the reader does not compute it.
     pub roles: BTreeMap<Role, Nanos>,
+    /// What CPU time was spent in, by call stacks.
+    pub profile: Option<Profile>,
 }
 
 /// What is known of samples before they are read.
@@ -168,6 +175,19 @@ impl Reader {
         self.ask(&Request::Recognise, Some(file))?;
         match self.receive()?.0 {
             Answer::Known(is_known) => Ok(is_known),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Keeps the functions of a kernel, for the recordings that are read next.
+    ///
+    /// # Errors
+    /// Where they are none, or the reader fails.
+    pub fn kallsyms(&mut self, file: BorrowedFd<'_>) -> Result<(), Failure> {
+        self.ask(&Request::Kallsyms, Some(file))?;
+        match self.receive()?.0 {
+            Answer::Known(true) => Ok(()),
+            Answer::Known(false) => Err(Error::Refused("it is empty".into()).into()),
             other => Err(unexpected(&other)),
         }
     }
@@ -425,7 +445,29 @@ fn accepted(part: wire::Part, number: u32) -> Result<Part> {
         facts: part.facts.into_iter().collect(),
         samples,
         roles: BTreeMap::new(),
+        profile: part.profile.map(accepted_profile).transpose()?,
     })
+}
+
+/// Of names that there are, and of no more functions than a profile has.
+fn accepted_profile(profile: wire::Profile) -> Result<Profile> {
+    let no_such =
+        || Error::Refused("the process that reads it answers a profile of what there is not".into());
+    let of = |name: &str| Subsystem::from_name(name).ok_or_else(no_such);
+    let mut accepted =
+        Profile { period: Nanos::new(profile.period_ns), lost: profile.lost, ..Profile::default() };
+    for (role, subsystem, count) in profile.samples {
+        let role = Role::from_name(&role).ok_or_else(no_such)?;
+        accepted.samples.insert((role, of(&subsystem)?), count);
+    }
+    for (subsystem, count) in profile.inclusive {
+        accepted.inclusive.insert(of(&subsystem)?, count);
+    }
+    for (name, count) in profile.functions.into_iter().take(Profile::MAX_FUNCTIONS) {
+        let name = inert::one_line(&name).chars().take(MAX_FUNCTION).collect();
+        accepted.functions.insert(name, count);
+    }
+    Ok(accepted)
 }
 
 fn accepted_column(column: wire::Column) -> Result<Series> {
@@ -514,6 +556,7 @@ mod tests {
             started_ns: Some(1),
             facts: vec![("size".into(), "4k".into())],
             series: Some(wire::Series { samples: 2, span_ns: 3 }),
+            profile: None,
         }))
     }
 

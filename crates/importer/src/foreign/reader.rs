@@ -30,6 +30,9 @@ const LIMITS: Limits = Limits { memory: 2 << 30, cpu_s: 3600, descriptors: 8, pr
 /// What is read at once, and what is answered at once.
 const CHUNK: usize = 64 << 10;
 
+/// A bound on the names of a kernel's functions: those of 300,000 take some 15 MiB.
+const MAX_KALLSYMS: u64 = 128 << 20;
+
 /// A request is a few words.
 const MAX_REQUEST: usize = 512;
 
@@ -49,10 +52,10 @@ pub fn answer_all(requests: impl AsFd, answers: impl Write, gaps: Vec<String>) -
     let mut answers = Answers::new(answers);
     answers.say(&Answer::Ready { version: wire::VERSION, gaps })?;
     answers.sender.flush()?;
-    let mut known = None;
+    let (mut known, mut kallsyms) = (None, Vec::new());
     while let Some((request, file)) = next(requests.as_fd())? {
         let end = Rc::new(Cell::new(false));
-        let answered = caught(|| answer(request, file, &end, &mut known, &mut answers));
+        let answered = caught(|| answer(request, file, &end, (&mut known, &mut kallsyms), &mut answers));
         let last = answered.unwrap_or_else(|why| Answer::Failed { why, at_end: end.get() });
         answers.say(&last)?;
         answers.sender.flush()?;
@@ -110,7 +113,7 @@ fn answer<W: Write>(
     request: Request,
     file: Option<File>,
     end: &Rc<Cell<bool>>,
-    known: &mut Option<Known>,
+    (known, kallsyms): (&mut Option<Known>, &mut Vec<u8>),
     answers: &mut Answers<W>,
 ) -> Result<Answer, String> {
     let input = |is_gzip| match file {
@@ -122,6 +125,18 @@ fn answer<W: Write>(
             let head = head_of(&mut *input(false))?;
             Ok(Answer::Known(recognise(&head).is_some()))
         }
+        Request::Kallsyms => {
+            let mut input = input(false).take(MAX_KALLSYMS + 1);
+            kallsyms.clear();
+            input.read_to_end(kallsyms).map_err(|error| error.to_string())?;
+            if kallsyms.len() as u64 > MAX_KALLSYMS {
+                return Err(format!(
+                    "it is larger than {} MiB, and no copy of /proc/kallsyms",
+                    MAX_KALLSYMS >> 20
+                ));
+            }
+            Ok(Answer::Known(!kallsyms.is_empty()))
+        }
         Request::Understand { kind, interval_ns, is_gzip } => {
             let kind = kind.map(|name| of_name(&name)).transpose()?;
             let pace = Pace { interval: interval_ns.map(Nanos::new) };
@@ -130,7 +145,7 @@ fn answer<W: Write>(
             let kind = kind.map_or_else(|| kind_of(&head), Ok)?;
             let mut whole = head.as_slice().chain(&mut *input);
             *known = Some(if kind.has_events() {
-                let (recorded, said) = recorded::read(kind, &mut whole)?;
+                let (recorded, said) = recorded::read(kind, &mut whole, kallsyms)?;
                 tell_said(said, answers)?;
                 Known::Events(recorded)
             } else {
@@ -263,6 +278,7 @@ fn on_the_wire(part: &parse::import::Part) -> wire::Part {
         started_ns: part.started.map(domain::Timestamp::unix_nanos),
         facts: part.facts.iter().map(|(name, text)| (name.clone(), text.clone())).collect(),
         series: series.map(|s| wire::Series { samples: s.samples, span_ns: s.span.get() }),
+        profile: None,
     }
 }
 

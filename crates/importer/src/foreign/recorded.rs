@@ -2,12 +2,14 @@
 //! from them: CPU time by role, and what devices completed. All of it is read in the confined process.
 
 use super::wire;
+use analysis::recorded::CPU_TIME;
 use domain::bench::{Sink, SinkError};
 use domain::outcome::CPU_BUSY;
+use domain::profile::Profile;
 use domain::time::{Nanos, Timestamp};
-use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit, TraceHead};
+use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
 use events::facts::{Did, Facts, Interval, intervals};
-use events::foreign::{Converted, converter};
+use events::foreign::{Converted, converter, converter_naming};
 use events::{Op, Tables};
 use parse::import::Kind;
 use std::collections::BTreeMap;
@@ -15,6 +17,8 @@ use std::io::{BufRead, Cursor, Read};
 
 /// A larger file is not read: it is in memory once as it is, and once converted.
 const MAX_BYTES: u64 = 512 << 20;
+
+const NAMED: &str = "it has the names of the kernel's functions itself; import it without --kallsyms";
 
 /// Samples are so far apart at least, and there are so many at most.
 const LEAST_STEP: u64 = 10_000_000;
@@ -51,8 +55,8 @@ pub(super) struct Said {
     pub notes: Vec<String>,
 }
 
-/// Reads a recording of this kind.
-pub(super) fn read(kind: Kind, input: &mut dyn BufRead) -> Result<(Recorded, Said), String> {
+/// Reads a recording of this kind. `kallsyms` are the functions of the kernel that recorded it, or none.
+pub(super) fn read(kind: Kind, input: &mut dyn BufRead, kallsyms: &[u8]) -> Result<(Recorded, Said), String> {
     let convert = converter(kind).ok_or("it holds no events")?;
     let mut bytes = Vec::new();
     input.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
@@ -61,7 +65,12 @@ pub(super) fn read(kind: Kind, input: &mut dyn BufRead) -> Result<(Recorded, Sai
         return Err(format!("it is larger than {most} MiB; record for a shorter time, or fewer events"));
     }
     let mut events = Vec::new();
-    let converted = convert(&bytes, &mut events).map_err(|error| error.to_string())?;
+    let converted = match converter_naming(kind) {
+        Some(convert) => convert(&bytes, kallsyms, &mut events),
+        None if kallsyms.is_empty() => convert(&bytes, &mut events),
+        None => return Err(NAMED.to_owned()),
+    };
+    let converted = converted.map_err(|error| error.to_string())?;
     drop(bytes);
     let damaged = |error: events::Error| error.to_string();
     let facts = Facts::read(|| Ok(Cursor::new(&events))).map_err(damaged)?;
@@ -89,13 +98,18 @@ fn said(kind: Kind, converted: Converted, facts: &Facts, samples: u64) -> Said {
     if is_told {
         metrics.push((CPU_BUSY.to_owned(), metric(busy as f64 / known as f64, wire::Unit::Share)));
     }
+    let of_workload = |profile: &Profile| profile.count(|role, _| role == Role::Workload);
+    if let Some(profile) = facts.profile.as_ref().filter(|profile| of_workload(profile) > 0) {
+        let spent = profile.time(of_workload(profile)).secs();
+        metrics.push((CPU_TIME.to_owned(), metric(spent, wire::Unit::Seconds)));
+    }
     let tool = tool(kind);
     let mut notes = converted.notes;
     if facts.all_lost() > 0 {
         notes.push(format!("{tool} lost {} events", facts.all_lost()));
     }
     if converted.others > 0 {
-        notes.push(format!("{} samples of other events are left out", converted.others));
+        notes.push(format!("{} other samples are left out", converted.others));
     }
     if facts.unread > 0 {
         notes.push(format!("{} records cannot be read", facts.unread));
@@ -111,10 +125,25 @@ fn said(kind: Kind, converted: Converted, facts: &Facts, samples: u64) -> Said {
         started_ns: None,
         facts: Vec::new(),
         series: Some(wire::Series { samples, span_ns: span.get() }),
+        profile: facts.profile.as_ref().map(on_the_wire),
     };
     let named = [("kernel", converted.kernel), ("host", converted.host)];
     let facts = named.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?))).collect();
     Said { part, facts, notes }
+}
+
+fn on_the_wire(profile: &Profile) -> wire::Profile {
+    let samples = profile.samples.iter();
+    let inclusive = profile.inclusive.iter();
+    wire::Profile {
+        period_ns: profile.period.get(),
+        lost: profile.lost,
+        samples: samples
+            .map(|((role, of), count)| (role.to_string(), of.name().to_owned(), *count))
+            .collect(),
+        inclusive: inclusive.map(|(of, count)| (of.name().to_owned(), *count)).collect(),
+        functions: profile.functions.iter().map(|(name, count)| (name.clone(), *count)).collect(),
+    }
 }
 
 /// The tool that records files of this kind.

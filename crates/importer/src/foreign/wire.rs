@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
 /// The version of these messages.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A bound on one message: a row of as many columns as there may be has 220 KB, a result with all its texts
 /// less than that. A hostile message can unfold in memory to some twenty times its length.
@@ -20,6 +20,8 @@ pub const MAX_MESSAGE: usize = 4 << 20;
 pub enum Request {
     /// Whether a file that begins so is anything that is known.
     Recognise,
+    /// The functions of the kernel that recorded what is read next: a copy of its `/proc/kallsyms`.
+    Kallsyms,
     /// All but the samples.
     Understand {
         /// What it is, where that was told.
@@ -43,7 +45,7 @@ pub enum Answer {
         /// The walls that do not stand here, and why.
         gaps: Vec<String>,
     },
-    /// To [`Request::Recognise`].
+    /// To [`Request::Recognise`], and to [`Request::Kallsyms`] whether there was anything in it.
     Known(bool),
     /// To [`Request::Understand`]: any number of these three, and then the last.
     Part(Box<Part>),
@@ -87,6 +89,17 @@ pub struct Part {
     pub started_ns: Option<i64>,
     pub facts: Vec<(String, String)>,
     pub series: Option<Series>,
+    pub profile: Option<Profile>,
+}
+
+/// What CPU time was spent in, by the names of roles and subsystems.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    pub period_ns: u64,
+    pub lost: u64,
+    pub samples: Vec<(String, String, u64)>,
+    pub inclusive: Vec<(String, u64)>,
+    pub functions: Vec<(String, u64)>,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
