@@ -94,6 +94,34 @@ fn times_and_cpus_are_those_that_trace_cmd_reports() {
 const FIRST: (u64, u16, u32) = (15_151_324_042, 0, 3850);
 const LAST: (u64, u16, u32) = (15_151_340_895, 1, 3811);
 
+/// As `trace-cmd report` counts them.
+const COUNTED: [(&str, u64); 7] = [
+    ("sched/sched_switch", 71),
+    ("sched/sched_waking", 47),
+    ("sched/sched_process_exit", 1),
+    ("block/block_bio_queue", 32),
+    ("block/block_rq_issue", 32),
+    ("block/block_rq_complete", 32),
+    ("workqueue/workqueue_execute_start", 84),
+];
+
+/// In nanoseconds, by `trace-cmd report -t`.
+const FIRST_OF_ZSTD: (u64, u16, u32) = (13_656_224_139_861, 0, 30656);
+
+/// `trace-cmd convert --compression none` of the same trace-cmd prints the same of both.
+#[test]
+fn a_compressed_file_is_read_as_what_it_is_without_compression() {
+    let (converted, bytes) = converted(ZSTD).unwrap();
+    let facts = Facts::read(|| Ok(Cursor::new(&bytes))).unwrap();
+    let counted = |name: &str| facts.kinds[name].recorded;
+    assert_eq!(COUNTED.map(|(name, _)| counted(name)), COUNTED.map(|(_, count)| count));
+    assert_eq!((facts.all_lost(), facts.unread, converted.others), (0, 0, 1));
+    assert_eq!(converted.version.as_deref(), Some("3.1.6"));
+    let events = events_of(&bytes);
+    assert_eq!((events[0].time.get(), events[0].cpu, events[0].tid), FIRST_OF_ZSTD);
+    assert_eq!(facts.work["loop_rootcg_workfn"].0, 16);
+}
+
 fn why(bytes: &[u8]) -> String {
     converted(bytes).unwrap_err().to_string()
 }
@@ -106,7 +134,11 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_cannot_be_read_says_how_it_would_be() {
-    assert!(why(ZSTD).contains("(`zstd`)") && why(ZSTD).contains("--compression none"), "{}", why(ZSTD));
+    let other = why(&replaced(ZSTD, b"zstd\x001.5.4\0", b"lzma\x001.5.4\0"));
+    assert!(other.contains("with `lzma`") && other.contains("--compression none"), "{other}");
+    for cut in [6000, 8200, 12_400] {
+        assert!(why(&ZSTD[..cut]).ends_with("cannot be read"), "{}", why(&ZSTD[..cut]));
+    }
     let counter = replaced(V6, b"[local] global counter", b"local global [counter]");
     assert!(
         why(&counter).contains("clock `counter`") && why(&counter).contains("-C mono"),
@@ -162,11 +194,11 @@ fn a_kernel_thread_is_known_by_its_work_and_nobody_is_there_before_it_is_seen_to
 proptest! {
     #[test]
     fn no_damage_makes_it_panic(
-        is_old: bool,
+        which in 0..3_usize,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
         cut in any::<prop::sample::Index>(),
     ) {
-        let mut bytes = if is_old { V6 } else { V7 }.to_vec();
+        let mut bytes = [V6, V7, ZSTD][which].to_vec();
         let length = bytes.len();
         for (at, byte) in changes {
             bytes[at.index(length)] = byte;

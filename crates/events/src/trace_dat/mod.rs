@@ -6,11 +6,12 @@
 //! Of one CPU sub-buffers are in the order of time. They are taken by the time at which they begin, so that
 //! what is older than the next one has been written: that is the time that our rounds have.
 //!
-//! Left out: compressed sections, for no library that unpacks zstd is used here, and times that are no
-//! nanoseconds. Both are refused with what to do. Of several instances, the one with the most bytes is read.
+//! A compressed file is unpacked first ([`unpack`]). Times that are no nanoseconds are refused, with what to
+//! do. Of several instances, the one with the most bytes is read.
 
 mod ring;
 mod sections;
+mod unpack;
 
 use crate::file::MAX_SYMBOLS;
 use crate::foreign::{Converted, Error, Formats, NO_TRACEPOINT, Told, Writer};
@@ -18,6 +19,7 @@ use domain::Nanos;
 use parse::kernel::kallsyms::function;
 use ring::{Entry, Page, SubBuffers};
 use sections::{Buffer, Sections};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -36,9 +38,19 @@ const LOCAL: &str = "local";
 /// Reads a file of trace-cmd's, and appends it in the form of this crate.
 ///
 /// # Errors
-/// Where it is no such file, has no tracepoint that is known, is compressed or of another clock, or is
-/// damaged: with the offset.
+/// Where it is no such file, has no tracepoint that is known, is compressed in a way or of a clock that is
+/// not known, or is damaged: with the offset.
 pub fn convert(file: &[u8], output: &mut Vec<u8>) -> Result<Converted, Error> {
+    match unpack::unpacked(file)? {
+        Cow::Borrowed(file) => convert_plain(file, output),
+        Cow::Owned(file) => convert_plain(&file, output).map_err(|error| match error {
+            Error::Damaged { .. } => Error::otherwise(format!("of what is unpacked {error}")),
+            other => other,
+        }),
+    }
+}
+
+fn convert_plain(file: &[u8], output: &mut Vec<u8>) -> Result<Converted, Error> {
     let sections = Sections::read(file)?;
     let mut converted = sections.converted();
     let buffer = sections.largest_buffer().ok_or_else(no_tracepoint)?;

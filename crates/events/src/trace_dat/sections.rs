@@ -11,7 +11,7 @@ const MAX_BUFFERS: usize = 256;
 const MAX_OPTION_TEXT: usize = 4096;
 
 /// Options, by their numbers in trace-cmd.dat.v7(5); those of version 6 have the same.
-mod option {
+pub(super) mod option {
     pub const DONE: u16 = 0;
     pub const BUFFER: u16 = 3;
     pub const TRACECLOCK: u16 = 4;
@@ -22,11 +22,13 @@ mod option {
     pub const FTRACE_EVENTS: u16 = 17;
     pub const EVENT_FORMATS: u16 = 18;
     pub const KALLSYMS: u16 = 19;
+    pub const PRINTK: u16 = 20;
+    pub const CMDLINES: u16 = 21;
     pub const BUFFER_TEXT: u16 = 22;
 }
 
 /// The flag of a section that is compressed.
-const COMPRESSED: u16 = 1;
+pub(super) const COMPRESSED: u16 = 1;
 
 const TEXT_ALONE: &str = "it has the text of a latency tracer and no events; `trace-cmd record -e sched -e block` without `-p` \
 records some";
@@ -157,10 +159,9 @@ impl<'f> Sections<'f> {
     /// Sections, whose places options tell.
     fn version_7(&mut self, bytes: &mut Bytes<'f>) -> Result<(), Error> {
         let what = "name of the compression";
-        let compression = bytes.ended_by_zero(what)?;
-        bytes.ended_by_zero(what)?;
-        if compression != "none" {
-            return Err(compressed(&compression));
+        // What was compressed is unpacked by now.
+        for _ in ["name of the compression", "its version"] {
+            bytes.ended_by_zero(what)?;
         }
         let mut next = bytes.u64("place of the options")?;
         for _ in 0..MAX_OPTION_SECTIONS {
@@ -272,14 +273,6 @@ impl Buffer {
         self.cpus.push((number, section));
         Ok(())
     }
-}
-
-fn compressed(by: &str) -> Error {
-    let by: String = by.chars().take(20).collect();
-    Error::otherwise(format!(
-        "its sections are compressed (`{by}`); `trace-cmd convert -i FILE -o OTHER --compression none` writes a file \
-         that is read, and so does `trace-cmd record --compression none`"
-    ))
 }
 
 /// The bytes of a section behind its header.
