@@ -4,11 +4,13 @@ use crate::published::{Beside, FAR_OFF};
 use crate::recorded;
 use crate::summarise::contexts;
 use crate::summary::{CellSummary, Comparison, FactorEffect, RunData, RunSummary, Verdict};
+use crate::trade_off::{self, Place};
 use crate::words::{bracketed_certainty, counted, distance, gives, listed, metric_words, percent};
 use domain::order;
 use domain::outcome::Better;
 use domain::study::Until;
 use domain::trial::{Provenance, Trial};
+use domain::units::Unit;
 
 /// The verdict of a whole run.
 pub fn of_run(data: &RunData, summary: &RunSummary) -> String {
@@ -39,7 +41,7 @@ impl<'a> About<'a> {
 /// What the verdict of a run is about; `None` where nothing was compared, and of a search, which compares no
 /// two of its cells.
 pub fn about<'a>(data: &'a RunData, summary: &'a RunSummary) -> Option<About<'a>> {
-    if data.study.measure.until == Until::Best {
+    if data.study.measure.until.is_search() {
         return None;
     }
     let rank = |standing: &Standing<'_>| match standing.state {
@@ -75,7 +77,7 @@ pub fn ranked(summary: &RunSummary) -> Vec<&CellSummary> {
 
 /// The cells in the order in which they are shown: that of the plan, and of a search what it found first.
 pub fn in_order<'a>(data: &RunData, summary: &'a RunSummary) -> Vec<&'a CellSummary> {
-    if data.study.measure.until != Until::Best {
+    if !data.study.measure.until.is_search() {
         return summary.cells.iter().collect();
     }
     let unmeasured = summary.cells.iter().filter(|cell| cell.median.is_none());
@@ -102,6 +104,9 @@ fn unqualified(data: &RunData, summary: &RunSummary) -> String {
     }
     if let Some(happened) = data.study.is_recording().then(|| happened(data)).flatten() {
         return happened;
+    }
+    if data.study.measure.until == Until::Front {
+        return found_front(data, summary);
     }
     if data.study.measure.until == Until::Best {
         return found_best(summary, &ranked(summary));
@@ -266,13 +271,46 @@ fn nothing_measured(data: &RunData, metric: &str) -> String {
 }
 
 /// Of a search: what it found, and that this proves nothing yet.
+/// What a search for the trade-off of speed and watts found.
+fn found_front(data: &RunData, summary: &RunSummary) -> String {
+    let front = trade_off::front(data, summary);
+    let measured = ranked(summary);
+    let (Some(first), Some(last)) = (front.first(), front.last()) else {
+        let why = "no trade-off: too few cells have watts, or all take as many";
+        let best = found_best(summary, &measured);
+        return if best.is_empty() { why.to_owned() } else { format!("{why}; {best}") };
+    };
+    let at =
+        |place: &Place<'_>| format!("{}, {}", summary.unit.show(place.figure), Unit::Watts.show(place.watts));
+    let ends = match front.len() {
+        1 => format!("`{}` alone ({})", name_of(first.cell), at(first)),
+        count => format!(
+            "{count}, from `{}` ({}) to `{}` ({})",
+            name_of(first.cell),
+            at(first),
+            name_of(last.cell),
+            at(last)
+        ),
+    };
+    format!(
+        "of {} no other beats in {} and watts together: {ends}; these trials chose them, so that what one gains has to be measured anew",
+        counted(measured.len(), "cell"),
+        metric_words(&summary.metric)
+    )
+}
+
+/// What a cell of a search is called.
+fn name_of(cell: &CellSummary) -> String {
+    let levels: Vec<String> = match cell.levels.len() {
+        1 => cell.levels.values().cloned().collect(),
+        _ => cell.levels.iter().map(|(factor, level)| format!("{factor} {level}")).collect(),
+    };
+    levels.join(", ")
+}
+
 fn found_best(summary: &RunSummary, ranked: &[&CellSummary]) -> String {
     let [best, ..] = ranked else { return String::new() };
-    let levels: Vec<String> = match best.levels.len() {
-        1 => best.levels.values().cloned().collect(),
-        _ => best.levels.iter().map(|(factor, level)| format!("{factor} {level}")).collect(),
-    };
-    let name = levels.join(", ");
+    let name = name_of(best);
     let figure = format!(
         "{} {} ({})",
         metric_words(&summary.metric),

@@ -185,7 +185,7 @@ fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
     let values = |points: &[Point]| points.iter().map(|p| p.value).collect::<Vec<_>>();
     let (of_a, of_b) = (values(a), values(b));
     let medians = (median(&of_a)?, median(&of_b)?);
-    if by.under.until == Until::Best {
+    if by.under.until.is_search() {
         // How often a cell was measured depends on its own values.
         return Some(Measured {
             medians,
@@ -381,7 +381,7 @@ fn what_would_tell(comparison: &Comparison, chance: &Chance) -> String {
 }
 
 fn what_an_interval_lacks(comparison: &Comparison, chance: &Chance) -> String {
-    if chance.until == Until::Best {
+    if chance.until.is_search() {
         return "what trials choose they do not prove: it has to be measured anew".to_owned();
     }
     if chance.in_pairs {

@@ -96,7 +96,7 @@ fn cores_in_use(trial: &Trial) -> Option<f64> {
 }
 
 /// What the trial has, or follows from its energy, as of one that an earlier version kept.
-fn power(trial: &Trial) -> Option<f64> {
+pub(crate) fn power(trial: &Trial) -> Option<f64> {
     if let Some(power) = trial.metric(POWER) {
         return Some(power);
     }

@@ -11,7 +11,9 @@
 //! is better than the first by more than the threshold, or that it is not.
 //!
 //! Where it looks for the best of its cells, it does so by successive halving ([`crate::stats::halving`]):
-//! after `repeats_min` blocks the best quarter goes on, for twice as many blocks, and so forth.
+//! after `repeats_min` blocks the best quarter goes on, for twice as many blocks, and so forth. Where it
+//! looks for the trade-off of speed and watts, the quarter goes on that the fewest others beat in both, and
+//! in any case all that none beats ([`crate::trade_off`]).
 //!
 //! Where events are recorded apart, one block more has a trial of each cell that records them
 //! ([`domain::study::Measure::traced_block`]). It decides nothing about the others.
@@ -19,11 +21,13 @@
 //! All of it is decided from the trials that exist, and for each cell from its own earlier blocks alone:
 //! killed at any point and begun again, a run asks for the same trials.
 
+use crate::costs;
 use crate::stats::halving;
 use crate::stats::interval::Interval;
 use crate::stats::median_interval::half_width;
 use crate::stats::quantile::median;
 use crate::stats::sequential;
+use crate::trade_off;
 use domain::ids::TrialKey;
 use domain::order;
 use domain::outcome::Better;
@@ -82,6 +86,8 @@ struct Slot {
     is_done: bool,
     /// The deciding metric of the one that counts, where the tool reported it.
     value: Option<f64>,
+    /// The watts that the machine took meanwhile, where they are known.
+    watts: Option<f64>,
 }
 
 impl Slot {
@@ -180,6 +186,7 @@ impl Schedule {
                 slot.is_done = true;
                 self.better = self.better.or_else(|| direction(trial, &self.plan.study.measure.metric));
                 slot.value = trial.metric(&self.plan.study.measure.metric);
+                slot.watts = costs::power(trial);
             }
             Validity::Traced => slot.is_done = true,
             Validity::Failed(_) => slot.failures += 1,
@@ -231,10 +238,19 @@ impl Schedule {
     }
 
     fn remaining_that_count(&self) -> Remaining {
-        if self.plan.study.measure.until == Until::Best {
+        if self.plan.study.measure.until.is_search() {
             let done: u32 = (0..self.plan.cells.len()).map(|cell| self.blocks_done(cell)).sum();
             let left = halving::trials(&self.rounds()).saturating_sub(done as usize);
-            return Remaining { at_least: left, likely: left, at_most: left };
+            // Of a front all go on, however many there are.
+            let most = |cell: usize| {
+                let done = self.blocks_done(cell);
+                if self.wants(cell, done) { (self.most_blocks() - done) as usize } else { 0 }
+            };
+            let at_most = match self.plan.study.measure.until {
+                Until::Front => (0..self.plan.cells.len()).map(most).sum(),
+                _ => left,
+            };
+            return Remaining { at_least: left.min(at_most), likely: left.min(at_most), at_most };
         }
         let mut remaining = Remaining { at_least: 0, likely: 0, at_most: 0 };
         for cell in 0..self.plan.cells.len() {
@@ -269,7 +285,7 @@ impl Schedule {
             return true;
         }
         let is_enough = match self.plan.study.measure.until {
-            Until::Best => return self.is_in_the_race(cell, block),
+            Until::Best | Until::Front => return self.is_in_the_race(cell, block),
             Until::Precise => self.is_precise(cell, block),
             Until::Decided if self.lacks_a_side(block) => return false,
             Until::Decided => self.is_decided(block),
@@ -288,21 +304,45 @@ impl Schedule {
         let all = 0..self.plan.cells.len();
         let mut left: Vec<usize> =
             all.filter(|one| !self.skipped[*one] && !self.gave_up(*one, block)).collect();
-        let sign = if self.better == Some(Better::Lower) { 1.0 } else { -1.0 };
         let mut until = 0;
         for round in self.rounds() {
-            // A cell of which nothing is known is behind all others.
-            let value = |one: usize| median(&self.values(one, until)).map(|value| sign * value);
-            let mut ranked: Vec<_> =
-                left.iter().map(|one| (value(*one).unwrap_or(f64::INFINITY), *one)).collect();
+            let mut ranked = match self.plan.study.measure.until {
+                Until::Front => self.by_how_many_beat_it(&left, until),
+                _ => self.by_value(&left, until),
+            };
             order::by(&mut ranked, |(a, _), (b, _)| a.total_cmp(b));
-            left = ranked.into_iter().take(round.cells).map(|(_, one)| one).collect();
+            // Of a front all go on.
+            let unbeaten = ranked.iter().filter(|(rank, _)| *rank == 0.0).count();
+            let is_front = self.plan.study.measure.until == Until::Front;
+            let most = if is_front { round.cells.max(unbeaten) } else { round.cells };
+            left = ranked.into_iter().take(most).map(|(_, one)| one).collect();
             if block < round.until {
                 return left.contains(&cell);
             }
             until = round.until;
         }
         false
+    }
+
+    /// Cells with their medians of the blocks before this one, the best least. A cell of which nothing is
+    /// known is behind all others.
+    fn by_value(&self, cells: &[usize], until: u32) -> Vec<(f64, usize)> {
+        let sign = if self.better == Some(Better::Lower) { 1.0 } else { -1.0 };
+        let value = |one: usize| median(&self.values(one, until)).map(|value| sign * value);
+        cells.iter().map(|one| (value(*one).unwrap_or(f64::INFINITY), *one)).collect()
+    }
+
+    /// Cells with how many others are as good in both speed and watts, and better in one, by the medians of
+    /// the blocks before this one.
+    fn by_how_many_beat_it(&self, cells: &[usize], until: u32) -> Vec<(f64, usize)> {
+        let better = self.better.unwrap_or(Better::Higher);
+        let both = |one: usize| Some((median(&self.values(one, until))?, median(&self.watts(one, until))?));
+        let places: Vec<Option<(f64, f64)>> = cells.iter().map(|one| both(*one)).collect();
+        let beaten_by = |place: (f64, f64)| {
+            places.iter().flatten().filter(|other| trade_off::beats(**other, place, better)).count() as f64
+        };
+        let rank = |place: &Option<(f64, f64)>| place.map_or(f64::INFINITY, beaten_by);
+        places.iter().map(rank).zip(cells.iter().copied()).collect()
     }
 
     /// Whether there is nothing to decide, for one of the cells cannot be measured.
@@ -353,6 +393,11 @@ impl Schedule {
         self.slots.range((cell, 0)..(cell, block)).filter_map(|(_, slot)| slot.value).collect()
     }
 
+    /// The watts of the cell's valid trials in the blocks before this one.
+    fn watts(&self, cell: usize, block: u32) -> Vec<f64> {
+        self.slots.range((cell, 0)..(cell, block)).filter_map(|(_, slot)| slot.watts).collect()
+    }
+
     /// The number of blocks that the cell is through with.
     fn blocks_done(&self, cell: usize) -> u32 {
         (0..self.most_blocks()).find(|block| self.is_open(cell, *block)).unwrap_or(self.most_blocks())
@@ -369,7 +414,7 @@ impl Schedule {
         let half = match measure.until {
             Until::Precise => half_width(&self.values(cell, done), measure.confidence),
             // How many pairs it takes depends on a difference that is not known.
-            Until::Decided | Until::Best => None,
+            Until::Decided | Until::Best | Until::Front => None,
         };
         let likely = match half {
             Some(half) => f64::from(done) * (half / measure.precision).powi(2),
@@ -399,6 +444,8 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Answer {
         Value(f64),
+        /// With watts.
+        Both(f64, f64),
         Disturbed,
         Failed,
         NoMetric,
@@ -407,6 +454,7 @@ mod tests {
     fn trial(key: TrialKey, answer: Answer) -> Trial {
         match answer {
             Answer::Value(value) => valid(key, &[("throughput", value)]),
+            Answer::Both(value, watts) => valid(key, &[("throughput", value), ("power", watts)]),
             Answer::NoMetric => valid(key, &[]),
             Answer::Failed => failed(key),
             Answer::Disturbed => {
@@ -579,6 +627,32 @@ mod tests {
         assert_eq!((often(0), often(20)), (1, 1));
         assert!((37..40).map(often).all(|blocks| blocks >= 3), "the best are in the second round");
         assert_eq!((0..40).filter(|number| often(*number) == 7).count(), 3);
+    }
+
+    #[test]
+    fn of_a_trade_off_all_go_on_that_no_other_beats_in_both() {
+        let mut plan = search(40);
+        plan.study.measure.until = Until::Front;
+        (plan.study.measure.repeats_min, plan.study.measure.repeats_max) = (2, 14);
+        // Of each two as fast, the second takes more; of the first ones the faster take more.
+        let script = |key: &TrialKey| {
+            let number: u32 = key.cell.as_str()[3..].parse().unwrap();
+            let speed = f64::from(100 + number / 2);
+            Answer::Both(speed, speed + f64::from(number % 2) * 50.0)
+        };
+        let trials = run(&plan, vec![], &script, 1000);
+        let often = |number: usize| blocks_of(&trials, &format!("w_c{number}"));
+        assert!((0..40).filter(|number| number % 2 == 1).all(|number| often(number) == 2));
+        let last = often(0);
+        assert!(last > 4 && (0..40).filter(|number| number % 2 == 0).all(|number| often(number) == last));
+        assert_eq!(Schedule::new(&plan, &trials).unwrap().remaining().at_most, 0);
+        // What has no watts is no choice.
+        let script = |key: &TrialKey| match key.cell.as_str() {
+            "w_c0" => Answer::Value(1e9),
+            _ => script(key),
+        };
+        let trials = run(&plan, vec![], &script, 1000);
+        assert_eq!((blocks_of(&trials, "w_c0"), blocks_of(&trials, "w_c2")), (2, last));
     }
 
     /// Of cells that differ by up to half. The test prints what it measures.

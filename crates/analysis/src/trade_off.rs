@@ -2,7 +2,11 @@
 
 use crate::costs;
 use crate::summary::{CellSummary, RunData, RunSummary};
+use domain::order;
 use domain::outcome::Better;
+use domain::setting::SettingRequest;
+use domain::study::Until;
+use domain::units::Unit;
 
 /// Where a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,18 +49,63 @@ pub fn places<'a>(data: &RunData, summary: &RunSummary, cells: &[&'a CellSummary
     if all.len() < MIN_CELLS || most <= least * (1.0 + MIN_SPREAD) {
         return Vec::new();
     }
-    let unbeaten: Vec<bool> =
-        all.iter().map(|one| !all.iter().any(|other| beats(other, one, summary.better))).collect();
+    let at = |one: &Place<'_>| (one.figure, one.watts);
+    // What a search left behind was beaten when it did.
+    let most = all.iter().map(|one| one.cell.points.len()).max().unwrap_or_default();
+    let is_front = data.study.measure.until == Until::Front;
+    let is_candidate = |one: &Place<'_>| !is_front || one.cell.points.len() == most;
+    let unbeaten: Vec<bool> = all
+        .iter()
+        .map(|one| is_candidate(one) && !all.iter().any(|other| beats(at(other), at(one), summary.better)))
+        .collect();
     all.iter_mut().zip(unbeaten).for_each(|(one, is_unbeaten)| one.is_unbeaten = is_unbeaten);
     all
 }
 
-fn beats(a: &Place<'_>, b: &Place<'_>, better: Better) -> bool {
+/// Whether a first figure with its watts is as good as a second in both, and better in one.
+pub(crate) fn beats(a: (f64, f64), b: (f64, f64), better: Better) -> bool {
     let (is_as_good, is_better) = match better {
-        Better::Higher => (a.figure >= b.figure, a.figure > b.figure),
-        Better::Lower => (a.figure <= b.figure, a.figure < b.figure),
+        Better::Higher => (a.0 >= b.0, a.0 > b.0),
+        Better::Lower => (a.0 <= b.0, a.0 < b.0),
     };
-    is_as_good && a.watts <= b.watts && (is_better || a.watts < b.watts)
+    is_as_good && a.1 <= b.1 && (is_better || a.1 < b.1)
+}
+
+/// Of a search for the trade-off ([`Until::Front`]), the cells that no other beats in both, the fastest
+/// first. None of another run, and where there is nothing to choose between.
+pub fn front<'a>(data: &RunData, summary: &'a RunSummary) -> Vec<Place<'a>> {
+    if data.study.measure.until != Until::Front {
+        return Vec::new();
+    }
+    let all: Vec<&CellSummary> = summary.cells.iter().collect();
+    let mut front: Vec<Place<'_>> =
+        places(data, summary, &all).into_iter().filter(|place| place.is_unbeaten).collect();
+    order::by(&mut front, |a, b| match summary.better {
+        Better::Higher => b.figure.total_cmp(&a.figure),
+        Better::Lower => a.figure.total_cmp(&b.figure),
+    });
+    front
+}
+
+impl Place<'_> {
+    /// The energy of an operation: of a rate that of what it counts one of, of a time that of the whole.
+    pub fn joules(&self, unit: &Unit) -> Option<f64> {
+        let joules = match unit {
+            Unit::Seconds => self.watts * self.figure,
+            Unit::PerSecond | Unit::BytesPerSecond => self.watts / self.figure,
+            _ => return None,
+        };
+        joules.is_finite().then_some(joules)
+    }
+}
+
+/// The settings that a cell writes, by its levels.
+pub fn settings<'a>(data: &'a RunData, cell: &CellSummary) -> Vec<&'a SettingRequest> {
+    let chosen = data.study.factors.iter().flat_map(|factor| {
+        let name = cell.levels.get(&factor.name);
+        factor.levels.iter().filter(move |level| Some(&level.name) == name)
+    });
+    chosen.flat_map(|level| &level.settings).collect()
 }
 
 #[cfg(test)]
@@ -87,6 +136,41 @@ mod tests {
         let data =
             data(&[("fast", 100.0, 30.0), ("slow", 50.0, 10.0), ("worse", 50.0, 20.0), ("mid", 80.0, 15.0)]);
         assert_eq!(unbeaten(&data, None), ["fast", "slow", "mid"]);
+    }
+
+    #[test]
+    fn a_search_has_a_front_of_what_it_measured_to_its_end_and_other_runs_have_none() {
+        let mut data =
+            data(&[("fast", 100.0, 30.0), ("slow", 50.0, 10.0), ("worse", 50.0, 20.0), ("left", 80.0, 15.0)]);
+        let names = |data: &RunData| {
+            let summary = summarise(data, None);
+            let front = front(data, &summary);
+            front.iter().map(|one| (one.cell.levels["f"].clone(), one.figure, one.watts)).collect::<Vec<_>>()
+        };
+        assert!(names(&data).is_empty());
+        data.study.measure.until = Until::Front;
+        // It was left behind after two blocks.
+        data.trials.retain(|trial| trial.key.block < 2 || trial.levels["f"] != "left");
+        assert_eq!(names(&data), [("fast".into(), 100.0, 30.0), ("slow".into(), 50.0, 10.0)]);
+        let summary = summarise(&data, None);
+        assert_eq!(
+            summary.verdict,
+            "of 4 cells no other beats in throughput and watts together: 2, from `fast` (100 B/s, 30.0 W) to `slow` (50.0 \
+             B/s, 10.0 W); these trials chose them, so that what one gains has to be measured anew"
+        );
+        assert!(summary.effects.iter().flat_map(|one| &one.comparisons).all(|one| one.interval.is_none()));
+    }
+
+    #[test]
+    fn joules_are_of_an_operation_or_of_the_whole() {
+        let mut data = data(&[("a", 100.0, 30.0), ("b", 50.0, 10.0), ("c", 1.0, 20.0)]);
+        data.study.measure.until = Until::Front;
+        let summary = summarise(&data, None);
+        let first = front(&data, &summary)[0];
+        assert_eq!(first.joules(&Unit::PerSecond), Some(0.3));
+        assert_eq!(first.joules(&Unit::Seconds), Some(3000.0));
+        assert_eq!(first.joules(&Unit::Share), None);
+        assert_eq!(Place { figure: 0.0, ..first }.joules(&Unit::PerSecond), None);
     }
 
     #[test]

@@ -49,8 +49,9 @@ pub struct Tune {
     /// The metric that decides, of those that the load has [default: what tells best how fast it goes]
     #[arg(long, value_name = "NAME", conflicts_with = "undo")]
     pub metric: Option<String>,
-    /// What the change is for: the metric that tells of it decides
-    #[arg(long, value_name = "GOAL", value_parser = ["throughput", "p99", "joules-per-op"], conflicts_with_all = ["undo", "metric"])]
+    /// What the change is for: the metric that tells of it decides. With --search, `pareto` looks for the
+    /// changes that no other beats in throughput and watts together, and leaves the choice
+    #[arg(long, value_name = "GOAL", value_parser = ["throughput", "p99", "joules-per-op", "pareto"], conflicts_with_all = ["undo", "metric"])]
     pub goal: Option<String>,
     /// Look for the best of many changes first: each combination of the values that `--set NAME=VALUE,VALUE`
     /// lists, or what a recording's replay predicts to be faster

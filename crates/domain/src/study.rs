@@ -322,12 +322,24 @@ pub enum Until {
     /// One of many cells is found that is as good as the best: successive halving, in which each round
     /// measures a quarter of the cells of the one before, twice as often.
     Best,
+    /// Those of many cells are found that no other beats in speed and watts together: the same, by how many
+    /// others beat a cell in both.
+    Front,
 }
 
 impl Until {
     /// All of them, by the names that a study has for them.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("precise", Self::Precise), ("decided", Self::Decided), ("best", Self::Best)];
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("precise", Self::Precise),
+        ("decided", Self::Decided),
+        ("best", Self::Best),
+        ("front", Self::Front),
+    ];
+
+    /// Whether trials choose which cells are measured again: what they choose they do not prove.
+    pub const fn is_search(self) -> bool {
+        matches!(self, Self::Best | Self::Front)
+    }
 }
 
 impl Default for Measure {

@@ -113,6 +113,77 @@ fn what_a_search_finds_is_as_good_as_the_best_of_the_whole_grid() {
     }
 }
 
+/// The front of a grid whose model has little noise, found in a part of its trials.
+#[test]
+fn what_a_search_finds_of_the_trade_off_is_the_front_of_the_whole_grid() {
+    let extent = testing::Extent::of(1, MACHINES.len() as u64);
+    for number in 0..extent.count {
+        let machine = MACHINES[((extent.seed + number) % MACHINES.len() as u64) as usize];
+        let place = Place::new();
+        let run = |name: &str, measured: &str| -> Value {
+            let file = place
+                .study(name, &study(machine, LOADS[0], measured).replace("\"grid\"", &format!("\"{name}\"")));
+            let text = place.measure(&["run", "--new", "--on", "sim", "--seed", "7", "--json", &file]);
+            serde_json::from_str(&text).unwrap()
+        };
+        let (grid, search) =
+            (run("grid", "repeats = 10"), run("front", "repeats = [2, 6]\nuntil = \"front\""));
+        let watts = |cell: &Value| cell["beside"]["power"]["median"].as_f64();
+        let all: Vec<(f64, f64)> = grid["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|cell| Some((cell["median"].as_f64()?, watts(cell)?)))
+            .collect();
+        let front = search["front"].as_array().unwrap();
+        assert!(
+            !front.is_empty() && search["verdict"].as_str().unwrap().contains("measured anew"),
+            "{search:#}"
+        );
+        for choice in front {
+            // By the trials of the whole grid nothing is better in both by more than 2%.
+            let cell =
+                grid["cells"].as_array().unwrap().iter().find(|cell| cell["cell"] == choice["cell"]).unwrap();
+            let (figure, power) = (cell["median"].as_f64().unwrap(), watts(cell).unwrap());
+            let beaten = all.iter().any(|(other, less)| *other > figure * 1.02 && *less < power / 1.02);
+            assert!(!beaten, "{machine}: {choice:#}");
+            let joules = choice["watts"].as_f64().unwrap() / choice["median"].as_f64().unwrap();
+            assert!((choice["joules"].as_f64().unwrap() / joules - 1.0).abs() < 1e-9);
+            // A model changes nothing here.
+            assert!(choice["keep"].is_null() && choice["settings"]["governor"].is_string(), "{choice:#}");
+        }
+        // And the fastest and the most frugal of the grid are among them, within 3%.
+        let most = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).fold(0.0, f64::max);
+        let found = |key: &str| front.iter().filter_map(|one| one[key].as_f64()).collect::<Vec<_>>();
+        assert!(found("median").into_iter().fold(0.0, f64::max) >= most(|one| one.0) / 1.03);
+        let least = all.iter().map(|one| one.1).fold(f64::INFINITY, f64::min);
+        assert!(found("watts").into_iter().fold(f64::INFINITY, f64::min) <= least * 1.03);
+        let trials = |report: &Value| -> usize {
+            report["cells"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|cell| cell["trials"].as_array().unwrap().len())
+                .sum()
+        };
+        eprintln!(
+            "{machine}: {} of the front in {} of {} trials",
+            front.len(),
+            trials(&search),
+            trials(&grid)
+        );
+        assert!(trials(&search) < trials(&grid));
+        let screen = place.ok(&["show", "front"]);
+        assert!(
+            screen.contains("Trade-off") && screen.lines().all(|line| line.chars().count() <= 80),
+            "{screen}"
+        );
+        place.ok(&["report", "front", "-o", "page.html"]);
+        let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+        assert!(page.contains("throughput of load against watts"));
+    }
+}
+
 #[test]
 fn speed_and_watts_are_drawn_against_each_other_and_what_is_a_choice_is_named() {
     let place = Place::new();

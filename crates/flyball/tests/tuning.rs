@@ -14,7 +14,7 @@ use domain::rng::{Rng, Seed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -188,6 +188,13 @@ fn a_search_without_a_load_or_a_choice_is_refused() {
     assert!(refused(&values).contains("nothing to measure the changes by; name a load"));
     let one = refused(&["--search", "--set", "vm.swappiness=10", "--", "true"]);
     assert!(one.contains("needs values to choose between"), "{one}");
+    let choice = refused(&["--goal", "pareto", "--set", "vm.swappiness=10", "--", "true"]);
+    assert!(choice.contains("a choice between speed and watts takes several changes"), "{choice}");
+    if !Path::new("/sys/class/powercap/intel-rapl:0").exists() {
+        let pareto = [&["tune", "--goal", "pareto"], &values[..], &["--", "true"]].concat();
+        let blind = place.fails(1, &pareto);
+        assert!(blind.contains("cannot measure `power` of the study `tune-search`"), "{blind}");
+    }
     let none = refused(&["--search", "--", "true"]);
     assert!(none.contains("needs values to choose between"), "{none}");
     // Nothing is measured before it is clear what.

@@ -1,6 +1,7 @@
 //! A summary and its findings for other programs: a view of its own, so that our types may change while the
 //! schema does not. Values are in base units; what is not known is `null`.
 
+use crate::front::{self, Choice};
 use crate::published::agrees_word;
 use crate::states::{self, ResidencyView};
 use crate::wording::{standing, verdict, verdict_word, why_not_counted};
@@ -59,6 +60,7 @@ pub fn json(report: &Report) -> String {
         not_measured: report.not_measured.iter().map(not_measured_view).collect(),
         lab: lab_view(report),
         simulation: simulation::note(report),
+        front: front::choices(report).into_iter().map(|choice| choice_view(report, &choice)).collect(),
         published: s.published.iter().map(|row| published_view(report, row)).collect(),
         traces: (report.traces.iter())
             .map(|(key, view)| TraceStatesView { trial: key.folder(), states: states::view(&view.residency) })
@@ -109,12 +111,45 @@ struct RunView<'a> {
     /// That the figures are a model's; absent where they were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     simulation: Option<&'static str>,
+    /// Of a search for the trade-off of speed and watts: the cells that no other beats in both, the fastest
+    /// first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    front: Vec<ChoiceView<'a>>,
     /// The cells beside what was published; absent where the study has none of that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     published: Vec<PublishedView<'a>>,
     /// What traces say of frequencies and states; absent where none was read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     traces: Vec<TraceStatesView<'a>>,
+}
+
+/// A cell of the trade-off of speed and watts.
+#[derive(Serialize)]
+struct ChoiceView<'a> {
+    cell: &'a str,
+    levels: &'a BTreeMap<String, String>,
+    /// In the run's unit.
+    median: f64,
+    watts: f64,
+    /// Of what the metric counts one of, or of the whole; `null` where it counts nothing.
+    joules: Option<f64>,
+    settings: BTreeMap<String, &'a str>,
+    /// The command that keeps it; `null` of the machine as it is, and of a model.
+    keep: Option<String>,
+}
+
+fn choice_view<'a>(report: &Report, choice: &Choice<'a>) -> ChoiceView<'a> {
+    let keep = choice.keep(report, "flyball");
+    let written = choice.settings.iter().map(|one| (one.setting.to_string(), one.value.as_str()));
+    ChoiceView {
+        cell: choice.place.cell.cell.as_str(),
+        levels: &choice.place.cell.levels,
+        median: choice.place.figure,
+        watts: choice.place.watts,
+        joules: choice.joules,
+        settings: written.collect(),
+        keep,
+    }
 }
 
 /// How fast the CPUs of a trial ran, and in which states they were.

@@ -22,6 +22,7 @@ mod csv;
 mod diagnosis;
 mod document;
 mod fidelity;
+mod front;
 pub mod history;
 mod html;
 pub mod inventory;

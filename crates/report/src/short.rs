@@ -6,12 +6,11 @@ use crate::wording::{
     aa_floor, capitalised, cell_interval, cell_median, counted, direction, headline, is_under_load, machine,
     names, question, trial_count,
 };
-use crate::{Report, next, published, simulation};
+use crate::{Report, front, next, published, simulation};
 use analysis::answer::in_order;
 use analysis::stats::quantile::median;
 use analysis::summary::CellSummary;
 use analysis::words::percent;
-use domain::study::Until;
 use domain::units::significant;
 
 /// How many lines a screen has.
@@ -131,6 +130,7 @@ fn page(report: &Report, program: &str, width: usize, rows: usize, beside: Besid
     }
     findings(report, beside.findings, &mut page);
     cut_verdict(report, beside.verdict, &mut page);
+    front::section(report, program, &mut page);
     let steps = match beside.notebook {
         Notebook::Each => next::steps(report, program),
         Notebook::Once => next::steps_of_one_notebook(report, program),
@@ -172,7 +172,7 @@ fn figures(report: &Report, rows: usize, notes: Notes, width: usize, page: &mut 
         // Why there is no interval is said in any case; that it is a model's, above. A search has none.
         let says_why = interval.starts_with(|c: char| c.is_ascii_alphabetic())
             && !interval.starts_with("model")
-            && report.data.study.measure.until != Until::Best;
+            && !report.data.study.measure.until.is_search();
         let has_room = whole <= width || says_why;
         page.line(if has_room { format!("{line}  {interval}") } else { line });
     }

@@ -10,7 +10,7 @@ use domain::per_work;
 use domain::plan::{Cell, Plan};
 use domain::setting::{SettingName, SettingRequest};
 use domain::stack::{Layer, LayerSpec};
-use domain::study::{Level, Study, Target, Workload};
+use domain::study::{Level, Study, Target, Until, Workload};
 use domain::units::Bytes;
 use machine::claims::{ClaimError, open_claimed};
 use machine::settings::{Error as SettingError, misspelt, misspelt_value, resolve};
@@ -126,7 +126,8 @@ fn energy_counters(machine: &dyn Machine, study: &Study) -> Result<()> {
     let is_readable =
         |zone: &String| machine.text(&format!("{}/{zone}/energy_uj", folder.display())).is_some();
     let zones = machine.list(folder).unwrap_or_default();
-    if !per_work::is_of_energy(metric) || zones.iter().any(is_readable) {
+    let is_of_energy = per_work::is_of_energy(metric) || study.measure.until == Until::Front;
+    if !is_of_energy || zones.iter().any(is_readable) {
         return Ok(());
     }
     let why = match zones.iter().any(|zone| zone.contains("rapl")) {
@@ -136,6 +137,7 @@ fn energy_counters(machine: &dyn Machine, study: &Study) -> Result<()> {
         }
     };
     let name = &study.name;
+    let metric = if study.measure.until == Until::Front { per_work::POWER } else { metric };
     Err(Error::Refused(format!("cannot measure `{metric}` of the study `{name}` on this machine: {why}")))
 }
 

@@ -4,7 +4,8 @@
 //! gains more than the threshold (`until = "decided"`), twenty at the most. Each side errs once in twenty: a
 //! change that does nothing is called better less often than that, however often one looks.
 //!
-//! Of many changes, a study looks for the best first (`until = "best"`), by successive halving.
+//! Of many changes, a study looks for the best first (`until = "best"`), by successive halving; or for those
+//! that no other beats in speed and watts together (`until = "front"`), among which the user chooses.
 
 use crate::draft::quoted;
 use crate::error::{Error, Result};
@@ -16,6 +17,7 @@ use domain::database::counters::{QUERIES, TRANSACTIONS, WRITE_TRANSACTIONS};
 use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRequest};
+use domain::study::Until;
 use runner::WatchedLoad;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
@@ -40,6 +42,11 @@ const UNTIL: [(&str, &str); 4] =
 /// How long a search goes on.
 const UNTIL_BEST: [(&str, &str); 4] =
     [("repeats", "[1, 15]"), ("until", "\"best\""), ("confidence", "0.9"), ("threshold", "\"2%\"")];
+
+/// How long a search for the trade-off of speed and watts goes on: two trials of each at least, for watts
+/// differ less than speed does.
+const UNTIL_FRONT: [(&str, &str); 4] =
+    [("repeats", "[2, 6]"), ("until", "\"front\""), ("confidence", "0.9"), ("threshold", "\"2%\"")];
 
 /// How many changes a search holds against each other: as many levels as a factor has, with the machine as it
 /// is.
@@ -79,6 +86,8 @@ pub enum Changes<'a> {
     One(&'a [SettingRequest]),
     /// Which of these is best.
     Best(&'a [Vec<SettingRequest>]),
+    /// Which of these no other beats in speed and watts together.
+    Front(&'a [Vec<SettingRequest>]),
 }
 
 impl Changes<'_> {
@@ -86,7 +95,7 @@ impl Changes<'_> {
     pub const fn study(self) -> &'static str {
         match self {
             Self::One(_) => STUDY,
-            Self::Best(_) => SEARCH,
+            Self::Best(_) | Self::Front(_) => SEARCH,
         }
     }
 
@@ -94,6 +103,7 @@ impl Changes<'_> {
         match self {
             Self::One(_) => &UNTIL,
             Self::Best(_) => &UNTIL_BEST,
+            Self::Front(_) => &UNTIL_FRONT,
         }
     }
 
@@ -102,7 +112,7 @@ impl Changes<'_> {
         let has = |settings: &[SettingRequest]| settings.iter().any(|one| one.setting == *setting);
         match self {
             Self::One(settings) => has(settings),
-            Self::Best(all) => all.iter().any(|settings| has(settings)),
+            Self::Best(all) | Self::Front(all) => all.iter().any(|settings| has(settings)),
         }
     }
 
@@ -112,6 +122,12 @@ impl Changes<'_> {
                 let changes: Vec<String> = settings.iter().map(ToString::to_string).collect();
                 format!("Is `{what}` faster with {}?", changes.join(" and "))
             }
+            Self::Front(all) => {
+                format!(
+                    "Which of {} changes does no other beat in the speed of `{what}` and watts?",
+                    all.len()
+                )
+            }
             Self::Best(all) => format!("With which of {} changes is `{what}` fastest?", all.len()),
         }
     }
@@ -120,7 +136,7 @@ impl Changes<'_> {
     fn levels(self) -> Vec<(String, Vec<SettingRequest>)> {
         match self {
             Self::One(settings) => vec![(AFTER.to_owned(), settings.to_vec())],
-            Self::Best(all) => {
+            Self::Best(all) | Self::Front(all) => {
                 let named = |(number, settings): (usize, &Vec<SettingRequest>)| {
                     (level_name(settings, number + 1), settings.clone())
                 };
@@ -205,6 +221,8 @@ pub enum Goal {
     P99,
     /// Less energy for the same work. That of a command is all that the machine took meanwhile.
     JoulesPerOp,
+    /// More work, and fewer watts: what no other change beats in both.
+    Pareto,
 }
 
 impl Decides {
@@ -226,7 +244,7 @@ impl Decides {
         let study = parse::study::parse(text).map_err(|errors| Error::Usage(errors.to_string()))?;
         let workload = study.workloads.first().expect("a study has a workload");
         let is_running = workloads::of(&workload.tool).needs() == Needs::RunningLoad;
-        if goal == Goal::Throughput && is_running {
+        if matches!(goal, Goal::Throughput | Goal::Pareto) && is_running {
             // It was asked for what tells best how fast it goes.
             return Ok(None);
         }
@@ -250,7 +268,7 @@ impl Decides {
 
 impl Goal {
     /// All of them.
-    const ALL: [Self; 3] = [Self::Throughput, Self::P99, Self::JoulesPerOp];
+    const ALL: [Self; 4] = [Self::Throughput, Self::P99, Self::JoulesPerOp, Self::Pareto];
 
     /// As it is typed.
     const fn name(self) -> &'static str {
@@ -258,13 +276,14 @@ impl Goal {
             Self::Throughput => "throughput",
             Self::P99 => "p99",
             Self::JoulesPerOp => "joules-per-op",
+            Self::Pareto => "pareto",
         }
     }
 
     /// The metrics that tell of it, the most telling first.
     const fn metrics(self) -> &'static [&'static str] {
         match self {
-            Self::Throughput => &["transactions", "iops", "throughput", "elapsed"],
+            Self::Throughput | Self::Pareto => &["transactions", "iops", "throughput", "elapsed"],
             Self::P99 => &["latency_p99", "sync_latency_p99"],
             Self::JoulesPerOp => &["energy_per_transaction", "energy_per_io", "energy_per_gb", "energy"],
         }
@@ -272,6 +291,11 @@ impl Goal {
 }
 
 impl Load {
+    /// Whether what is wanted is a choice between speed and watts.
+    fn is_for_a_front(&self) -> bool {
+        self.decides == Some(Decides::Goal(Goal::Pareto))
+    }
+
     /// Whether there is none.
     pub fn is_none(&self) -> bool {
         self.command.is_empty() && self.running.is_empty()
@@ -284,8 +308,14 @@ impl Load {
 /// # Errors
 /// [`Error::Usage`] where options name no load; where that is not there.
 pub fn study_of_load(changes: Changes<'_>, load: &Load) -> Result<String> {
+    if load.is_for_a_front() && matches!(changes, Changes::One(_)) {
+        return Err(Error::Usage(ONE_IS_NO_CHOICE.into()));
+    }
     decided_by(load.decides.as_ref(), |metric| study_by(changes, load, metric))
 }
+
+const ONE_IS_NO_CHOICE: &str = "a choice between speed and watts takes several changes; list values: `flyball tune --search \
+--goal pareto --set NAME=VALUE,VALUE -- COMMAND`";
 
 /// The text of a study that looks for the best of these changes on a load.
 ///
@@ -302,7 +332,8 @@ pub fn study_of_search(all: &[Vec<SettingRequest>], load: &Load) -> Result<Strin
             "the replay predicts nothing that is faster; list values: `flyball tune --search --set NAME=VALUE,VALUE -- COMMAND`".into(),
         ));
     }
-    study_of_load(Changes::Best(all), load)
+    let changes = if load.is_for_a_front() { Changes::Front(all) } else { Changes::Best(all) };
+    study_of_load(changes, load)
 }
 
 /// A study whose text depends on the metric that decides: first as it would be, then by the metric.
@@ -344,9 +375,15 @@ fn as_it_is(head: &str, workload: &str, changes: Changes<'_>, metric: &str) -> S
     format!("{head}\n{workload}\n{}\n[measure]\nmetric = {metric}\n{measure}", factor(changes))
 }
 
+const CHOOSE: &str = "nothing is changed: choose between speed and watts. A command above keeps its setting (`flyball tune --undo` \
+takes it back); what it gains is measured by `flyball tune --set NAME=VALUE --goal joules-per-op -- COMMAND`";
+
 /// The settings of the change that a search found, and what is to be said of them; none where the machine as
 /// it is was best.
 pub fn found<'a>(data: &'a RunData, summary: &RunSummary) -> (&'a [SettingRequest], String) {
+    if data.study.measure.until == Until::Front {
+        return (&[], CHOOSE.to_owned());
+    }
     let name = ranked(summary).first().and_then(|best| best.levels.get(FACTOR));
     let levels = data.study.factors.iter().filter(|factor| factor.name == FACTOR).flat_map(|one| &one.levels);
     let level = levels.into_iter().find(|level| Some(&level.name) == name);
@@ -388,6 +425,9 @@ pub fn study_of_cell(
     cell: &Cell,
     decides: Option<&Decides>,
 ) -> Result<String> {
+    if decides == Some(&Decides::Goal(Goal::Pareto)) && matches!(changes, Changes::One(_)) {
+        return Err(Error::Usage(ONE_IS_NO_CHOICE.into()));
+    }
     decided_by(decides, |metric| cell_by(changes, text, cell, metric))
 }
 
@@ -662,6 +702,23 @@ timeout = \"1min\"
         assert_eq!(study.factors[0].levels[2].settings, all[1]);
         assert_eq!((study.name.as_str(), study.measure.until), (SEARCH, Until::Best));
         assert!(study.question.contains("With which of 4 changes is `true` fastest?"), "{}", study.question);
+    }
+
+    #[test]
+    fn a_search_for_the_trade_off_measures_speed_until_the_front_is_known_and_takes_several_changes() {
+        let values = listed(&[("governor", "performance,powersave")]);
+        let all = combinations(&values, Seed(1)).unwrap();
+        let decides = Decides::named(None, Some("pareto"));
+        assert_eq!(decides, Some(Decides::Goal(Goal::Pareto)));
+        let load = Load { command: vec!["true".into()], decides, ..Load::default() };
+        let study = parse::study::parse(&study_of_search(&all, &load).unwrap()).unwrap();
+        assert_eq!((study.measure.until, study.measure.metric.as_str()), (Until::Front, "elapsed"));
+        assert!(study.question.contains("Which of 2 changes does no other beat"), "{}", study.question);
+        let one = study_of_load(Changes::One(&requests()), &load).unwrap_err().to_string();
+        assert!(one.contains("takes several changes"), "{one}");
+        let plan = Plan::new(parse::study::parse(VARIED).unwrap(), Seed(1)).unwrap();
+        let cell = study_of_cell(Changes::One(&requests()), VARIED, &plan.cells[0], load.decides.as_ref());
+        assert!(cell.unwrap_err().to_string().contains("takes several changes"));
     }
 
     #[test]

@@ -413,6 +413,9 @@ fn what_is_decided_has_two_sides(study: &Study, root: &Section) {
         Until::Best if !is_alone || study.factors.is_empty() => {
             "`best` takes one workload and at least one factor: cells of two workloads are no better or worse than one another"
         }
+        Until::Front if !is_alone || study.factors.is_empty() => {
+            "`front` takes one workload and at least one factor: cells of two workloads are no choice between speed and watts"
+        }
         _ => return,
     };
     let measure = root.get("measure").expect("what is not the default stands in the file");

@@ -112,7 +112,8 @@ fn until(node: &Node) -> Option<Until> {
     let found = Until::ALL.into_iter().find(|(name, _)| *name == text);
     if found.is_none() {
         node.refuse(format!(
-            "is `{}`; repeats go on until a cell is `precise`, two are `decided`, or the `best` of many is found",
+            "is `{}`; repeats go on until a cell is `precise`, two are `decided`, the `best` of many is found, or the `front` of \
+             speed and watts",
             text.escape_debug()
         ));
     }

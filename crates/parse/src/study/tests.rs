@@ -210,7 +210,7 @@ fn a_study_that_goes_on_until_it_is_decided_has_two_cells() {
     check_after_head(
         &format!("{FIO}[measure]\nuntil = \"clear\"\n"),
         expect![[r#"
-        line 9, column 9: `measure.until`: is `clear`; repeats go on until a cell is `precise`, two are `decided`, or the `best` of many is found
+        line 9, column 9: `measure.until`: is `clear`; repeats go on until a cell is `precise`, two are `decided`, the `best` of many is found, or the `front` of speed and watts
     "#]],
     );
     let best = "[measure]\nuntil = \"best\"\n";
@@ -219,6 +219,14 @@ fn a_study_that_goes_on_until_it_is_decided_has_two_cells() {
         &format!("{FIO}{best}"),
         expect![[r#"
         line 9, column 9: `measure.until`: `best` takes one workload and at least one factor: cells of two workloads are no better or worse than one another
+    "#]],
+    );
+    let front = "[measure]\nuntil = \"front\"\n";
+    assert_eq!(study(&format!("{two}{front}")).measure.until, Until::Front);
+    check_after_head(
+        &format!("{FIO}{front}"),
+        expect![[r#"
+        line 9, column 9: `measure.until`: `front` takes one workload and at least one factor: cells of two workloads are no choice between speed and watts
     "#]],
     );
 }

@@ -6,7 +6,7 @@ use crate::sections::trade_off;
 use crate::svg::Scale;
 use crate::svg::scatter::{self, Along, Dot};
 use crate::wording::{cell_label, value};
-use crate::{Report, lab};
+use crate::{Report, front, lab};
 use analysis::summary::CellSummary;
 use analysis::trade_off::{Place, places};
 use domain::units::Unit;
@@ -42,6 +42,10 @@ pub(super) fn figure(report: &Report, cells: &[&CellSummary], workload: &str) ->
     let watts = if lab::energy_note(report).is_some() { "watts, modelled" } else { "watts" };
     let label = format!("{} of {workload} against watts", report.summary.metric);
     let notes: BTreeSet<&str> = [&up, &across].into_iter().filter_map(|axis| axis.scale.note()).collect();
+    let kept = front::choices(report)
+        .into_iter()
+        .filter_map(|choice| Some((cell_label(report, choice.place.cell), choice.keep(report, "flyball")?)));
+    let kept: Vec<(String, String)> = kept.collect();
     Some(html! {
         figure class="chart" {
             figcaption {
@@ -53,6 +57,7 @@ pub(super) fn figure(report: &Report, cells: &[&CellSummary], workload: &str) ->
             }
             (scatter::plot(&dots, &across, &up, HEIGHT, &label))
             p class="note" { (said) }
+            @for (name, keep) in &kept { p class="note" { (name) ": " code { (keep) } } }
         }
     })
 }
