@@ -36,8 +36,10 @@ fn check_sections(screen: &str) {
 fn a_command_is_seen_at_work_and_its_code_is_passed_on() {
     let place = Place::new();
     let wait = place.path("go on");
-    let script =
-        format!("echo out; echo err >&2; until [ -e '{}' ]; do sleep 0.1; done; exit 7", wait.display());
+    let script = format!(
+        "echo load > \"$FLYBALL_MARKS\"; echo out; echo err >&2; until [ -e '{}' ]; do sleep 0.1; done; exit 7",
+        wait.display()
+    );
     let mut terminal = start(&place, &["--", "sh", "-c", &script]);
     let screen = terminal.until("figures and output", |text| {
         text.contains("of one CPU: ") && text.contains("Output   out") && text.contains("err")
@@ -52,6 +54,10 @@ fn a_command_is_seen_at_work_and_its_code_is_passed_on() {
         assert!(left.contains(part), "{part}: {left}");
     }
     assert_eq!(place.trials(), ["b00.recorded.a0"]);
+    // What the command marked is in the recording, as one of `flyball record` has it.
+    let shown = place.ok(&["show", "recording-sh"]);
+    let marked = shown.lines().filter(|line| line.trim_start().starts_with("load ")).count();
+    assert!(shown.contains("From mark to mark") && marked == 1, "{shown}");
 }
 
 #[test]

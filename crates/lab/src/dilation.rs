@@ -216,6 +216,13 @@ fn shrink_measurement(measurement: &mut Measurement, d: f64) {
         shorten(&mut windows.time);
         shorten(&mut windows.busy);
     }
+    for phase in &mut measurement.phases {
+        shorten(&mut phase.begin);
+        shorten(&mut phase.end);
+        for metric in phase.metrics.values_mut() {
+            metric.value *= per_unit(&metric.unit, d);
+        }
+    }
     if let Some(recorder) = &mut measurement.recorder {
         shorten(&mut recorder.cpu);
         shorten(&mut recorder.span);
@@ -240,6 +247,7 @@ mod tests {
     use domain::ids::{CellId, RunId, TrialKey};
     use domain::outcome::{Better, Metric, Outcome};
     use domain::passage::Passage;
+    use domain::phase::Phase;
     use domain::request::Op;
     use domain::setting::SettingName;
     use domain::stack::{LayerSpec, StackSpec};
@@ -425,7 +433,12 @@ mod tests {
                 }),
                 profile: None,
                 windows: None,
-                phases: vec![],
+                phases: vec![Phase {
+                    name: Some("warm".into()),
+                    begin: of(1_000_000),
+                    end: of(3_000_000),
+                    metrics: BTreeMap::new(),
+                }],
                 spent: Default::default(),
                 disturbances: vec![],
             }),

@@ -163,6 +163,7 @@ impl Load {
             interrupt: bench.interrupt,
             beside: &Beside::default(),
             only_reads: bench.target.filter(|_| !is_of_the_cpu).and_then(Target::to_be_read),
+            marks: None,
         };
         let running = child::start(&task)?;
         let complaints = workloads::of(&companion.load.tool).complaints();

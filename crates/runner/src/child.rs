@@ -9,6 +9,7 @@
 //! - Its output goes to files, not to memory, up to [`MAX_PRINTED`].
 
 use crate::beside::Beside;
+use crate::marks::Marks;
 use crate::{Error, Readable};
 use domain::Nanos;
 use domain::units::Bytes;
@@ -71,6 +72,8 @@ pub struct Task<'a> {
     /// What it reads, and writes to nothing but its report then; none where what it works on is Flyball's
     /// own.
     pub only_reads: Option<&'a Readable>,
+    /// Where it marks what it does, in the recording of it; none where it is not recorded.
+    pub marks: Option<&'a Marks>,
 }
 
 /// How a child ended.
@@ -138,6 +141,9 @@ pub(crate) fn start(task: &Task<'_>) -> Result<Running, Error> {
     }
     let mark = Mark::new();
     command.env(workload::VARIABLE, mark.as_str());
+    if let Some(marks) = task.marks {
+        marks.tell(&mut command);
+    }
     prepare(&mut command, task.descriptors);
     if let (Some(readable), Some(report)) = (task.only_reads, task.stdout.parent()) {
         readable.hold(&mut command, report)?;
@@ -415,6 +421,7 @@ mod tests {
             interrupt,
             beside: &Beside::default(),
             only_reads: None,
+            marks: None,
         };
         let mut group = 0;
         let ended = run(&task, &mut |pid| group = pid);

@@ -4,6 +4,7 @@ use crate::beside::{Beside, Started};
 use crate::child::{self, Ended, How, Task};
 use crate::event_facts::TrialEvents;
 use crate::guards;
+use crate::marks::{Marked, Marks};
 use crate::server::Access;
 use crate::snapshot::Snapshot;
 use crate::steady;
@@ -25,6 +26,7 @@ use machine::Machine;
 use recorder::{Events, Interval, Recorder, RecorderConfig, Recording};
 use rustix::process::Rlimit;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use workloads::{Elapsed, TargetAccess};
@@ -131,17 +133,20 @@ impl HostBench<'_> {
             interrupt: self.interrupt,
             beside,
             only_reads: self.target.and_then(Target::to_be_read),
+            marks: None,
         };
         let unsteady = match workloads::of(&job.workload.tool).conditioning(job).map_err(Error::from)? {
             Some(asked) => steady::reach(self, job, beside, &asked)?,
             None => None,
         };
         let loads = beside.processes();
-        let recording = TrialRecording::begin(self.machine, self.raw, self.interval, self.events, loads);
+        let mut recording = TrialRecording::begin(self.machine, self.raw, self.interval, self.events, loads);
+        recording.listen(self.raw);
         if let Some(pid) = self.server.and_then(|server| server.pid) {
             recording.follow_server(pid);
         }
         let before = beside.used();
+        let task = Task { marks: recording.marks(), ..task };
         let ended = child::run(&task, &mut |pid| {
             (self.announce)(Started::Workload(pid, self.target));
             recording.follow(pid);
@@ -170,6 +175,8 @@ pub(crate) struct TrialRecording {
     recorder: recorder::Result<Recorder>,
     spool: Spool,
     events: Option<TrialEvents>,
+    /// What the workload marks; none of one that is not told where.
+    marks: Option<io::Result<Marks>>,
 }
 
 /// A trial that was recorded.
@@ -178,6 +185,7 @@ pub(crate) struct RecordedTrial {
     after: Snapshot,
     recording: recorder::Result<Recording>,
     events: Option<TrialEvents>,
+    marked: Option<io::Result<Marked>>,
     /// Of a trial with events: what the frequency policies were at its end.
     cpufreq: Option<Cpufreq>,
     /// Its file goes once it is decoded.
@@ -195,7 +203,18 @@ impl TrialRecording {
     ) -> Self {
         let before = Snapshot::read(machine);
         let spool = Spool::new(raw);
-        Self { before, recorder: spool.start(interval, events, beside), spool, events: events.cloned() }
+        let recorder = spool.start(interval, events, beside);
+        Self { before, recorder, spool, events: events.cloned(), marks: None }
+    }
+
+    /// Reads what the workload marks, by a pipe in this folder.
+    fn listen(&mut self, raw: &Path) {
+        self.marks = self.recorder.as_ref().ok().map(|recorder| Marks::listen(raw, recorder));
+    }
+
+    /// Where the workload marks.
+    fn marks(&self) -> Option<&Marks> {
+        self.marks.as_ref()?.as_ref().ok()
     }
 
     /// Names the workload's first process.
@@ -215,10 +234,11 @@ impl TrialRecording {
     pub(crate) fn end(self, machine: &dyn Machine) -> RecordedTrial {
         let after = Snapshot::read(machine);
         let recording = self.recorder.and_then(Recorder::stop);
+        let marked = self.marks.map(|marks| marks.map(Marks::stop));
         let events = self.events;
         // A machine that cannot be looked at has no windows to show.
         let cpufreq = events.as_ref().and_then(|_| machine::inventory::cpufreq(machine).ok().flatten());
-        RecordedTrial { before: self.before, after, recording, events, cpufreq, _spool: self.spool }
+        RecordedTrial { before: self.before, after, recording, events, marked, cpufreq, _spool: self.spool }
     }
 }
 
@@ -234,7 +254,7 @@ impl RecordedTrial {
     ) -> Result<Measurement, Error> {
         match self.recording {
             Ok(recording) => {
-                add_recording(&mut measurement, recording, &waited_for, sink)?;
+                add_recording(&mut measurement, recording, &waited_for, self.marked, sink)?;
                 if let Some(events) = &self.events {
                     events.add_to(&mut measurement, self.cpufreq.as_ref());
                 }
@@ -308,10 +328,23 @@ fn add_recording(
     measurement: &mut Measurement,
     mut recording: Recording,
     waited_for: &BTreeMap<Role, Nanos>,
+    marked: Option<io::Result<Marked>>,
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
     waited_for.iter().for_each(|(role, cpu)| recording.set_cpu(*role, *cpu));
-    let mut ends = Ends::before(sink);
+    let mut report = recording.report().clone();
+    let marks = match marked {
+        None => Vec::new(),
+        Some(Ok(marked)) => {
+            report.absent.extend(marked.is_cut());
+            marked.marks
+        }
+        Some(Err(error)) => {
+            report.absent.push(format!("no marks: {error}"));
+            Vec::new()
+        }
+    };
+    let mut ends = Ends::with_marks(sink, marks);
     match recording.decode(&mut ends) {
         Ok(()) => measurement.outcome.metrics.extend(ends.of_machine()),
         Err(recorder::Error::Sink(error)) => return Err(error.into()),
@@ -321,7 +354,8 @@ fn add_recording(
     measurement.roles.retain(|_, time| *time > Nanos::ZERO);
     measurement.threads = recording.threads().iter().take(MAX_THREADS).cloned().collect();
     measurement.disks = recording.disks().to_vec();
-    measurement.recorder = Some(recording.report().clone());
+    measurement.phases = ends.phases();
+    measurement.recorder = Some(report);
     Ok(())
 }
 

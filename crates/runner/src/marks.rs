@@ -40,6 +40,14 @@ pub struct Marked {
     pub left_out: usize,
 }
 
+impl Marked {
+    /// What is missing, in words.
+    pub fn is_cut(&self) -> Option<String> {
+        let (more, most) = (self.left_out, Mark::MAX);
+        (more > 0).then(|| format!("{more} marks: a recording keeps the first {most}"))
+    }
+}
+
 /// Reads marks until it is told to end.
 #[derive(Debug)]
 pub struct Marks {

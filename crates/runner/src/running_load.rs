@@ -219,6 +219,7 @@ impl RunningLoadBench<'_> {
             interrupt: self.interrupt,
             beside: &Beside::default(),
             only_reads: None,
+            marks: None,
         };
         let asked = Instant::now();
         let ended = child::run(&task, &mut |_| ())?;

@@ -95,6 +95,7 @@ fn run(
         interrupt: bench.interrupt,
         beside,
         only_reads: bench.target.and_then(crate::Target::to_be_read),
+        marks: None,
     };
     let Ended { how, .. } = child::run(&task, &mut |_| {})?;
     match how {

@@ -1,6 +1,8 @@
 //! Every trial: what was disturbed and why, the order of measurement, and the whole table.
 
 use super::prose;
+use crate::document::{Block, in_html};
+use crate::sections::{PHASES_TITLE, phases_of_cells};
 use crate::svg::order::{Counts, Measured, plot};
 use crate::wording::{
     MAX_LEFT_OUT, aa_floor, counted, left_out_kinds, standing, traced, trial_name, value, why_not_counted,
@@ -61,6 +63,10 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
         }
         @if traced > 0 {
             p { (counted(traced, "trial")) " recorded events and are counted for nothing else." }
+        }
+        @for (trial, table) in phases_of_cells(report) {
+            h3 { (PHASES_TITLE) ", " (trial) }
+            (in_html(&Block::Table(table)))
         }
         @if !trials.is_empty() {
             details {

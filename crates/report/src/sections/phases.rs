@@ -1,13 +1,19 @@
 //! What was done from one mark to the next (`flyball mark`).
 
 use super::table;
+use crate::Report;
 use crate::document::Table;
 use domain::outcome::CPU_BUSY;
 use domain::per_work::{BUSY_FREQUENCY, POWER, SWITCHES};
 use domain::phase::Phase;
+use domain::trial::Trial;
+use std::collections::BTreeSet;
 
 /// The title of [`phases`].
 pub(crate) const PHASES_TITLE: &str = "From mark to mark";
+
+/// Of so many cells the phases are shown; each trial's own page has them.
+const MAX_CELLS: usize = 8;
 
 /// How many phases a table has; the trial has more.
 const MAX_PHASES: usize = 40;
@@ -21,6 +27,18 @@ const COLUMNS: [(&str, &str); 6] = [
     (POWER, "power"),
     (SWITCHES, "switches"),
 ];
+
+/// Of a run's trials: that of each cell which was marked first, by its name.
+pub(crate) fn phases_of_cells(report: &Report) -> Vec<(String, Table)> {
+    let mut seen = BTreeSet::new();
+    let marked = report.data.trials.iter().filter(|trial| !trial.validity.is_spoilt());
+    let table = |trial: &Trial| {
+        let table = phases(&trial.measurement.as_ref()?.phases)?;
+        let is_first = seen.insert(trial.key.cell.clone());
+        is_first.then(|| (trial.key.folder(), table))
+    };
+    marked.filter_map(table).take(MAX_CELLS).collect()
+}
 
 /// A row a phase; `None` where nothing was marked.
 pub(crate) fn phases(all: &[Phase]) -> Option<Table> {

@@ -5,6 +5,7 @@ use super::factors::{effects, processors};
 use super::findings::{findings, not_measured, titles};
 use super::layers::layers;
 use super::left_out::left_out;
+use super::phases::{PHASES_TITLE, phases_of_cells};
 use super::published::beside_published;
 use super::recorded::recorded;
 use super::results::results;
@@ -63,6 +64,7 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         costs(report),
         effects(report),
         processors(report),
+        marked(report),
         spent(report),
         windows_of_cells(report),
         waits(report),
@@ -74,6 +76,12 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         left_out(report),
     ]
     .concat()
+}
+
+/// What was marked in trials, of each cell in one.
+fn marked(report: &Report) -> Vec<Block> {
+    let titled = |(trial, table)| [heading(format!("{PHASES_TITLE}, {trial}")), Block::Table(table)];
+    phases_of_cells(report).into_iter().flat_map(titled).collect()
 }
 
 /// Of one trial there is nothing to compare and nothing to average.

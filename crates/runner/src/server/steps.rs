@@ -56,6 +56,7 @@ impl Steps<'_> {
             interrupt: self.trial.interrupt,
             beside: &Beside::default(),
             only_reads: None,
+            marks: None,
         };
         let ended = child::run(&task, &mut |_| {})?;
         let command = argv.join(" ");

@@ -139,6 +139,7 @@ fn held(fixture: &Fixture, readable: &Readable, script: &str) -> Ended {
         interrupt: &AtomicBool::new(false),
         beside: &Default::default(),
         only_reads: Some(readable),
+        marks: None,
     };
     child::run(&task, &mut |_| {}).unwrap()
 }

@@ -31,7 +31,7 @@ use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
 use recorder::{Events, Interval, Paced, Recorder, RecorderConfig, Writing};
 use runner::event_facts::{self, Sums};
 use runner::following::{Ending, Streams, Until, Watched};
-use runner::marks::{Marked, Marks};
+use runner::marks::Marks;
 use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -169,11 +169,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     recording.phases = phases;
     match marked {
         Err(error) => recording.recorder.absent.push(format!("no marks: {error}")),
-        Ok(Marked { left_out: 0, .. }) => {}
-        Ok(Marked { left_out, .. }) => {
-            let most = Mark::MAX;
-            recording.recorder.absent.push(format!("{left_out} marks: a recording keeps the first {most}"));
-        }
+        Ok(marked) => recording.recorder.absent.extend(marked.is_cut()),
     }
     let facts = event_facts::read(&events_file);
     let events = match (facts, &request.events) {
