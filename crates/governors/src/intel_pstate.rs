@@ -1,14 +1,19 @@
 //! The `intel_pstate` driver in active mode without HWP: its own `powersave` and `performance`.
 //!
 //! Follows `drivers/cpufreq/intel_pstate.c` of 6.12 and 6.1 (`intel_pstate_update_util`, `get_target_pstate`,
-//! `intel_pstate_update_perf_limits`, `store_no_turbo`), whose arithmetic is the same in both. The PID of the
-//! older driver follows 4.12's `get_target_pstate_use_performance` and `pid_calc`; which kernel used it for
-//! which machine was not read in source, but is known from the descriptions of the changes (4.10, 4.12,
-//! 4.14).
+//! `intel_pstate_update_perf_limits`, `store_no_turbo`), whose arithmetic is the same in both.
+//!
+//! **The PID of older drivers is from their source, and not held against a kernel:** none of that age boots
+//! here. It follows `pid_calc` and `get_target_pstate_use_performance` of 4.6 to 4.13, and
+//! `intel_pstate_get_scaled_busy` and the timer of the driver before. Which profile uses it was read in
+//! copies of the driver (mobile machines by load, later desktops too, all others by the PID); in which
+//! version each came is known from the descriptions of the changes (4.6, 4.7, 4.10, 4.12, 4.14). The
+//! selection by load of 4.10 to 4.13 (`get_target_pstate_use_cpu_load`) is that of 6.x.
 //!
 //! Left out: Atom's own P-state tables and voltages, hybrid scaling (only with HWP), what the turbo table
-//! allows with many active cores, the PID for Atom (setpoint 60), and 4.x's limits in parts of the maximum,
-//! which round otherwise by at most one P-state.
+//! allows with many active cores, the PID for Atom (setpoint 60; until 4.9 by the load,
+//! `get_target_pstate_use_cpu_load`), 4.x's limits in parts of the maximum, which round otherwise by at most
+//! one P-state, and that the timer before 4.6 runs at ticks: it is the hook's first call after it is due.
 
 use crate::{KernelVersion, Policy, Readings, Update};
 use domain::time::Nanos;
@@ -233,10 +238,34 @@ impl Default for PidTunables {
     }
 }
 
+/// In what a driver with a PID differs by version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Era {
+    /// Before 4.6: a timer that does not wake an idle CPU, due after whole ticks; performance in percent.
+    Timer,
+    /// 4.6: the scheduler's hook, and no work seen below 1%.
+    Percent,
+    /// Since 4.7: performance as a fraction.
+    Fraction,
+}
+
+impl Era {
+    fn of(version: KernelVersion) -> Self {
+        match version {
+            version if version < KernelVersion::new(4, 6, 0) => Self::Timer,
+            version if version < KernelVersion::new(4, 7, 0) => Self::Percent,
+            _ => Self::Fraction,
+        }
+    }
+}
+
 /// The controller's memory (`struct _pid`), in fractions of 1/256.
 #[derive(Clone, Debug)]
 struct Pid {
     tunables: PidTunables,
+    era: Era,
+    /// Time between samples, as the driver waits for it.
+    interval: Nanos,
     integral: i64,
     last_error: i64,
 }
@@ -245,9 +274,15 @@ impl Pid {
     /// The integral is kept within ±30, lest it grow over a long time of one-sided errors.
     const INTEGRAL_LIMIT: i64 = 30 * ONE;
 
-    fn new(tunables: PidTunables) -> Self {
+    fn new(tunables: PidTunables, version: KernelVersion, tick: Nanos) -> Self {
         let last_error = i64::from(tunables.setpoint - 100) * ONE;
-        Self { tunables, integral: 0, last_error }
+        let era = Era::of(version);
+        let interval = match era {
+            // `msecs_to_jiffies` rounds up.
+            Era::Timer => Nanos::new(tunables.sample_rate.get().next_multiple_of(tick.get())),
+            Era::Percent | Era::Fraction => tunables.sample_rate,
+        };
+        Self { tunables, era, interval, integral: 0, last_error }
     }
 
     /// By how many P-states to go down (`pid_calc`).
@@ -329,7 +364,7 @@ impl IntelPstate {
     ) -> Self {
         let pid = match algorithm {
             Algorithm::Load => None,
-            Algorithm::Pid(tunables) => Some(Pid::new(tunables)),
+            Algorithm::Pid(tunables) => Some(Pid::new(tunables, version, tick)),
         };
         Self {
             ratios,
@@ -383,7 +418,7 @@ impl IntelPstate {
             self.update_boost(update);
         }
         self.last_update = update.now;
-        let interval = self.pid.as_ref().map_or(SAMPLING_INTERVAL, |pid| pid.tunables.sample_rate);
+        let interval = self.pid.as_ref().map_or(SAMPLING_INTERVAL, |pid| pid.interval);
         if update.now.saturating_sub(self.sample_time) < interval || !self.take_sample(update, readings) {
             return None;
         }
@@ -458,7 +493,7 @@ impl IntelPstate {
         match self.pid.take() {
             None => self.target_by_load(),
             Some(mut pid) => {
-                let busy = self.scaled_performance(pid.tunables.sample_rate);
+                let busy = self.scaled_performance(&pid);
                 let down = pid.steps_down(busy);
                 self.pid = Some(pid);
                 i64::from(self.current) - down
@@ -485,16 +520,26 @@ impl IntelPstate {
     }
 
     /// What was delivered in percent of what was requested, as a fraction of 1/256
-    /// (4.12: `get_target_pstate_use_performance`); none where the CPU was busy for less than 1% of the time.
-    fn scaled_performance(&self, sample_rate: Nanos) -> i64 {
-        let wanted = div_fp(100 * i64::from(self.ratios.base_physical), i64::from(self.current));
-        let performance = self.scaled(wanted as u64) as i64;
+    /// (`get_target_pstate_use_performance`); from 4.6 on none where the CPU was busy for less than 1% of the
+    /// time.
+    fn scaled_performance(&self, pid: &Pid) -> i64 {
+        let performance = self.performance(pid.era);
+        let rate = pid.tunables.sample_rate;
         let duration = self.sample_time.saturating_sub(self.last_sample_time).get();
-        if duration > sample_rate.get() * 3 {
-            return mul_fp(performance, div_fp(sample_rate.get() as i64, duration as i64));
+        if duration > rate.get() * 3 {
+            return mul_fp(performance, div_fp(rate.get() as i64, duration as i64));
         }
         let busy = ((100 * u128::from(self.sample.mperf)) << FRAC_BITS) / u128::from(self.sample.tsc);
-        if busy < ONE as u128 { 0 } else { performance }
+        if pid.era != Era::Timer && busy < ONE as u128 { 0 } else { performance }
+    }
+
+    fn performance(&self, era: Era) -> i64 {
+        let (base, current) = (i64::from(self.ratios.base_physical), i64::from(self.current));
+        if era == Era::Fraction {
+            return self.scaled(div_fp(100 * base, current) as u64) as i64;
+        }
+        let percent = ((100 * u128::from(self.sample.aperf)) << FRAC_BITS) / u128::from(self.sample.mperf);
+        mul_fp(percent as i64, div_fp(base, current))
     }
 
     /// A number times the average performance (`mul_ext_fp`).
@@ -671,6 +716,54 @@ mod tests {
         driver.update(at(10), &policy, &counters(1, 1, 24));
         // After 40 ms, 100% count a quarter (64/256): (97 − 25)·51/256 = 14.3: down by 14.
         assert_eq!(driver.update(at(50), &policy, &counters(2, 2, 48)), Some(Hertz::from_mhz(1000)));
+    }
+
+    /// Of a kernel before 4.6, whose tick is 4 ms.
+    fn by_timer() -> IntelPstate {
+        let (pid, old) = (Algorithm::Pid(PidTunables::default()), KernelVersion::new(4, 4, 0));
+        let mut driver = IntelPstate::new(ratios(), IntelPolicy::Powersave, pid, old, TICK);
+        driver.start(Nanos::ZERO, &policy(800, 3500), &Fixed::default());
+        driver
+    }
+
+    #[test]
+    fn before_4_6_the_pid_samples_after_whole_ticks() {
+        let (mut old, mut new) = (by_timer(), powersave(Algorithm::Pid(PidTunables::default())));
+        let policy = policy(800, 3500);
+        for driver in [&mut old, &mut new] {
+            driver.update(at(12), &policy, &counters(1, 1, 24));
+        }
+        // 10 ms are three ticks of 4 ms.
+        let asked = |driver: &mut IntelPstate, ms| driver.update(at(ms), &policy, &counters(13, 13, 48));
+        assert_eq!([asked(&mut old, 22), asked(&mut new, 22)], [None, Some(Hertz::from_mhz(3500))]);
+        assert_eq!(asked(&mut old, 24), Some(Hertz::from_mhz(3500)));
+    }
+
+    #[test]
+    fn before_4_6_a_cpu_that_hardly_works_is_asked_for_no_less() {
+        let policy = policy(800, 3500);
+        let hardly = Fixed { aperf: 200_001, mperf: 200_001, tsc: 28_800_001 };
+        for (mut driver, expected) in [
+            // It did as it was told while it worked: the error is −3, −3·51/256 = −0.6: up by one.
+            (by_timer(), Some(Hertz::from_mhz(2500))),
+            // Busy 0.7%: the error is all 97, 97·51/256 = 19.3: down by 19.
+            (powersave(Algorithm::Pid(PidTunables::default())), Some(Hertz::from_mhz(800))),
+        ] {
+            driver.current = 24;
+            driver.update(at(12), &policy, &Fixed { aperf: 1, mperf: 1, tsc: 1 });
+            assert_eq!(driver.update(at(24), &policy, &hardly), expected);
+        }
+    }
+
+    #[test]
+    fn until_4_6_performance_is_rounded_in_percent() {
+        let mut driver = by_timer();
+        driver.current = 35;
+        driver.sample = Counters { aperf: 1000, mperf: 1000, tsc: 3000 };
+        driver.average_performance = 1 << EXT_FRAC_BITS;
+        // 24/35 is 175/256, rounded down, and 100·175/256 = 68.36; as a fraction 100·24/35 = 68.57.
+        let all = [Era::Timer, Era::Percent, Era::Fraction].map(|era| driver.performance(era));
+        assert_eq!(all, [17_500, 17_500, 17_554]);
     }
 
     #[test]
