@@ -5,8 +5,8 @@
 //! it is assumed in [`AutonomousSpec`], and that a level's frequency is proportional to it. The active mode
 //! came with 6.3 (not read in source; 6.1 does not have it).
 //!
-//! The passive mode is in [`crate::driver`]. Left out: the guided mode, the ranking of preferred cores,
-//! quirks of single models.
+//! The passive and the guided mode are in [`crate::driver`]. Left out: the ranking of preferred cores, quirks
+//! of single models.
 
 use crate::autonomous::{Autonomous, AutonomousSpec, Epp, Request, within};
 use crate::intel_pstate::{IntelPolicy, Turbo};

@@ -1,11 +1,11 @@
 //! What a driver makes of what a governor of the kernel's asks: `acpi-cpufreq`, and `intel_cpufreq` and
-//! `amd_pstate` in passive mode.
+//! `amd_pstate` in passive and guided mode.
 //!
 //! Follows `drivers/cpufreq/intel_pstate.c` (`intel_cpufreq_target`, `…_fast_switch`, `…_adjust_perf`,
 //! `…_update_pstate`) and `amd-pstate.c` (`amd_pstate_target`, `…_fast_switch`, `…_adjust_perf`,
 //! `…_update_min_max_limit`) of 6.1.192 and 6.12.117.
 //!
-//! Left out: `amd_pstate` in guided mode, without boost and with preferred cores; its latency where firmware
+//! Left out: `amd_pstate` without boost and with preferred cores; its latency where firmware
 //! or the processor tell one (`_CPC` in PCC, fast CPPC); with HWP the upper level of a governor that wants
 //! its frequency exactly (`strict_target`: performance, powersave, userspace); hybrid processors. Held
 //! against the kernels by `tests/replay.rs`.
@@ -23,7 +23,7 @@ pub enum Driver {
     Frequencies,
     /// `intel_pstate` in passive mode, which is called `intel_cpufreq`.
     Intel(IntelCpufreq),
-    /// `amd_pstate` in passive mode, by the processor's own registers.
+    /// `amd_pstate` in passive or guided mode, by the processor's own registers.
     Amd(AmdPassive),
 }
 
@@ -47,13 +47,26 @@ pub struct IntelCpufreq {
     pub control: Control,
 }
 
-/// `amd_pstate` in passive mode, of one CPU.
+/// Which level `amd_pstate` writes of those that a governor wants (`amd_pstate/status`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AmdMode {
+    /// That which is wanted.
+    Passive,
+    /// The same as the lowest one, and none that is wanted: above it the processor chooses by itself (6.4 and
+    /// later). Of a governor that does not change its frequency (performance, powersave, userspace) as in
+    /// passive mode.
+    Guided,
+}
+
+/// `amd_pstate` in passive or guided mode, of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmdPassive {
     /// What the CPU can do.
     pub levels: AmdLevels,
     /// Whose driver it is.
     pub kernel: KernelVersion,
+    /// What it does with a level that is wanted by ondemand, conservative or schedutil.
+    pub mode: AmdMode,
 }
 
 /// What schedutil asks of a driver that takes performance instead of a frequency (`adjust_perf`), in parts of
@@ -220,8 +233,12 @@ impl AmdPassive {
             false => (min, max, self.levels.highest_frequency().khz()),
         };
         let desired = desired.max(min).min(max);
-        let written = Written::Levels { min: min as u8, desired: desired as u8, max: max as u8 };
-        (Hertz::from_khz(desired * max_khz / max.max(1)), written)
+        let frequency = Hertz::from_khz(desired * max_khz / max.max(1));
+        let (min, desired) = match self.mode {
+            AmdMode::Passive => (min, desired),
+            AmdMode::Guided => (desired, 0),
+        };
+        (frequency, Written::Levels { min: min as u8, desired: desired as u8, max: max as u8 })
     }
 
     /// `amd_pstate_update_freq`.
@@ -271,7 +288,15 @@ mod tests {
             nominal_frequency: Hertz::from_mhz(2800),
             lowest_frequency: Hertz::from_mhz(1500),
         };
-        Policy { driver: Driver::Amd(AmdPassive { levels, kernel }), ..counted::policy(1500, 3699) }
+        let driver = AmdPassive { levels, kernel, mode: AmdMode::Passive };
+        Policy { driver: Driver::Amd(driver), ..counted::policy(1500, 3699) }
+    }
+
+    fn guided() -> Policy {
+        let mut policy = amd(NEW);
+        let Driver::Amd(driver) = &mut policy.driver else { panic!("{policy:?}") };
+        driver.mode = AmdMode::Guided;
+        policy
     }
 
     fn levels(min: u8, desired: u8, max: u8) -> Written {
@@ -338,6 +363,17 @@ mod tests {
         // 1800 · 37 / 3699 = 18.005: below that level.
         assert_eq!(perform(&narrow(NEW), asked(0, 700)), (Hertz::from_mhz(1800), levels(18, 18, 18)));
         assert_eq!(perform(&narrow(OLD), asked(0, 700)).1, levels(19, 26, 37));
+    }
+
+    #[test]
+    fn amd_in_guided_mode_leaves_the_choice_above_what_is_wanted_to_the_processor() {
+        let policy = guided();
+        assert_eq!(policy.driver.written(&policy, Hertz::from_mhz(2000)), Some(levels(20, 0, 37)));
+        // As in passive mode, but for the register.
+        let (frequency, written) = policy.driver.perform(&policy, asked(51, 700)).unwrap();
+        assert_eq!((frequency.khz(), written), (2_599_297, levels(26, 0, 37)));
+        let narrow = Policy { max: Hertz::from_mhz(2500), ..policy };
+        assert_eq!(narrow.driver.perform(&narrow, asked(0, 1024)).unwrap().1, levels(25, 0, 25));
     }
 
     #[test]

@@ -28,6 +28,9 @@ const PASSIVE: [[&str; 2]; 3] = [
     ],
 ];
 
+/// `amd_pstate` in guided mode, which 6.1 does not have.
+const GUIDED: &str = include_str!("../../../fixtures/governors/guided-amd-6.12.txt");
+
 const PSTATE: [&str; 2] = [
     include_str!("../../../fixtures/governors/pstate-6.1.txt"),
     include_str!("../../../fixtures/governors/pstate-6.12.txt"),
@@ -76,6 +79,12 @@ fn every_decision_in_passive_mode_is_the_models() {
         assert!(parse(text).iter().all(|recording| recording.policy.frequency_invariant));
         check(text, Updates::All);
     }
+}
+
+#[test]
+fn every_decision_in_guided_mode_is_the_models() {
+    assert!(GUIDED.lines().filter(|line| *line == "mode guided").count() == parse(GUIDED).len());
+    check(GUIDED, Updates::All);
 }
 
 #[test]

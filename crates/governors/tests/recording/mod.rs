@@ -11,7 +11,7 @@ pub mod pstate;
 use domain::time::Nanos;
 use domain::units::Hertz;
 use governors::amd_pstate::AmdLevels;
-use governors::driver::{AmdPassive, Control, Driver, IntelCpufreq, Performance, Written};
+use governors::driver::{AmdMode, AmdPassive, Control, Driver, IntelCpufreq, Performance, Written};
 use governors::intel_pstate::{GlobalLimits, Ratios};
 use governors::{FrequencyTable, Governor, Hook, KernelVersion, Policy, Readings, Update};
 use std::cell::Cell;
@@ -193,6 +193,10 @@ fn policy_of_driver(lines: &mut Lines<'_>, kernel: KernelVersion) -> Policy {
             policy(ends[0], ends[1], Driver::Intel(driver))
         }
         "amd-pstate" => {
+            let mode = match lines.field_if("mode") {
+                Some("guided") => AmdMode::Guided,
+                _ => AmdMode::Passive,
+            };
             let all = numbers(lines.field("levels"));
             let level = |at: usize| u8::try_from(all[at]).unwrap();
             let levels = AmdLevels {
@@ -203,7 +207,7 @@ fn policy_of_driver(lines: &mut Lines<'_>, kernel: KernelVersion) -> Policy {
                 nominal_frequency: Hertz::from_mhz(all[4].into()),
                 lowest_frequency: Hertz::from_mhz(all[5].into()),
             };
-            let driver = Driver::Amd(AmdPassive { levels, kernel });
+            let driver = Driver::Amd(AmdPassive { levels, kernel, mode });
             policy(levels.lowest_frequency, levels.highest_frequency(), driver)
         }
         _ => panic!("`{name}` is no driver that is recorded"),
