@@ -270,7 +270,6 @@ fn nothing_measured(data: &RunData, metric: &str) -> String {
     }
 }
 
-/// Of a search: what it found, and that this proves nothing yet.
 /// What a search for the trade-off of speed and watts found.
 fn found_front(data: &RunData, summary: &RunSummary) -> String {
     let front = trade_off::front(data, summary);
@@ -308,6 +307,7 @@ fn name_of(cell: &CellSummary) -> String {
     levels.join(", ")
 }
 
+/// Of a search: what it found, and that this proves nothing yet.
 fn found_best(summary: &RunSummary, ranked: &[&CellSummary]) -> String {
     let [best, ..] = ranked else { return String::new() };
     let name = name_of(best);

@@ -49,6 +49,7 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
     "skylake-leap421",
     "skylake-leap422",
     "skylake-leap422-acpi",
+    "skylake-leap422-no-hwp",
     "wd-green-i7-860",
     "wd-green-server",
     "xeon-e5-acpi",
