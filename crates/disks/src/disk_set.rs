@@ -104,6 +104,25 @@ impl DiskSet {
         Some(self.now)
     }
 
+    /// Moves on to the next moment at which something happens, if there is one until `limit`, and appends
+    /// what is done then to `done`: when it is, and to how many disks something happens.
+    pub fn advance_to_step(&mut self, limit: Time, done: &mut Vec<Completed>) -> Option<(Time, u32)> {
+        if !self.shared.done.is_empty() {
+            done.append(&mut self.shared.done);
+            return Some((self.now, 0));
+        }
+        let (at, (first, event)) = self.shared.events.take_until(limit)?;
+        self.now = self.now.max(at);
+        self.handle(at, first, event);
+        let (mut last, mut disks) = (first, 1);
+        while let Some((at, (drive, event))) = self.shared.events.take_until(self.now) {
+            disks += u32::from(std::mem::replace(&mut last, drive) != drive);
+            self.handle(at, drive, event);
+        }
+        done.append(&mut self.shared.done);
+        Some((self.now, disks))
+    }
+
     /// How many events there were.
     pub const fn events(&self) -> u64 {
         self.handled

@@ -176,6 +176,8 @@ pub struct SsdSpec {
 pub enum SsdState {
     /// Erased: no garbage is collected until the flash has been written once.
     Fresh,
+    /// Filled once, in order: collection begins when the spare blocks are used up.
+    Filled,
     /// Filled, then overwritten at random until garbage collection costs what it will cost for ever.
     Steady,
 }

@@ -120,8 +120,10 @@ impl Ssd {
     pub(crate) fn new(spec: &SsdSpec, capacity: Bytes, mut rng: Rng, reads: LineId) -> Self {
         let (page, unit) = (spec.page.get(), spec.map_unit.get());
         let mut ftl = Ftl::new(capacity.get().div_ceil(unit), spec.over_provisioning.get());
-        if spec.state == SsdState::Steady {
-            ftl.wear_in(&mut rng);
+        match spec.state {
+            SsdState::Fresh => {}
+            SsdState::Filled => ftl.fill(),
+            SsdState::Steady => ftl.wear_in(&mut rng),
         }
         let dies = (spec.channels * spec.dies_per_channel) as usize;
         let die = Die {

@@ -39,6 +39,30 @@ fn drain(bank: &mut DiskSet) -> Vec<Completed> {
     done
 }
 
+#[test]
+fn step_by_step_the_same_is_done_at_the_same_time() {
+    for name in DISKS {
+        let bank = || {
+            let mut bank = DiskSet::new(Seed(1));
+            for _ in 0..2 {
+                bank.add_disk(&disk(name), None);
+            }
+            for id in 0..20 {
+                let op = if id % 3 == 0 { Op::Write } else { Op::Read };
+                bank.submit(Nanos::new(0), id as usize % 2, request(id, op, id << 20, 64 << 10)).unwrap();
+            }
+            bank
+        };
+        let (mut done, mut steps, mut bank_by_steps) = (Vec::new(), 0, bank());
+        while let Some((_, disks)) = bank_by_steps.advance_to_step(u64::MAX, &mut done) {
+            assert!(disks <= 2, "{name}: {disks} of two disks");
+            steps += u64::from(disks);
+        }
+        assert_eq!(done, drain(&mut bank()), "{name}");
+        assert!(steps >= 20 && steps <= bank_by_steps.events(), "{name}: {steps}");
+    }
+}
+
 /// One request of a random load: after how long, which disk, what.
 #[derive(Clone, Debug)]
 struct Act {
