@@ -161,7 +161,10 @@ fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
             spec.dilation = rate / table.pace;
         }
         // Its costs are times of the guest's.
-        None => spec.cpu.work_per_cycle = dilation.unwrap_or(1.0),
+        None => {
+            spec.cpu.work_per_cycle = dilation.unwrap_or(1.0);
+            spec.dilation = dilation.unwrap_or(1.0);
+        }
     }
     spec.costs.work_per_cycle = spec.cpu.work_per_cycle;
     spec.about = format!("{}, as the study has it", spec.about);

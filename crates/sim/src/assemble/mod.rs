@@ -122,7 +122,8 @@ pub fn assemble(order: &SimRequest<'_>, caching: Caching) -> Result<Assembled, B
     let mut inventory = machine.inventory();
     governing.show_in(&mut inventory, &policies);
     let cpus = Cpus::new(cpus_spec(machine, &governing, policies)?);
-    let world = World::new(Core::new(cpus, DiskSet::new(order.seed), order.seed));
+    let mut world = World::new(Core::new(cpus, DiskSet::new(order.seed), order.seed));
+    world.core.disk_step = machine.costs.once("disk_step");
     let Built { world, target, devices, mounts, device } = storage::build(order, world, &block, caching)?;
     (inventory.devices, inventory.mounts) = (devices, mounts);
     Ok(Assembled { world, target, settings, inventory, device })
@@ -160,6 +161,7 @@ fn cpus_spec(
         power: power(machine),
         kernel: machine.kernel,
         base_khz: machine.cpu.base.khz(),
+        dilation: machine.dilation,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::md::{
     ResyncSpec, Striped, logical_volume,
 };
 use crate::page_cache::File;
-use disks::spec::MediumSpec;
+use disks::spec::{MediumSpec, SsdState};
 use domain::bench::BenchError;
 use domain::inventory::{BlockDevice, Mount};
 use domain::lab::Dilation;
@@ -298,6 +298,12 @@ impl Builder<'_> {
             spec = spec
                 .with_size(size)
                 .map_err(|error| unsupported(format!("disk `{}`: {error}", entry.name)))?;
+        }
+        if let MediumSpec::Ssd(ssd) = &mut spec.medium
+            && entry.written
+            && ssd.state == SsdState::Fresh
+        {
+            ssd.state = SsdState::Filled;
         }
         let interface = &mut spec.interface;
         interface.queue_depth =
@@ -685,7 +691,7 @@ mod tests {
         let of = |dilation| super::delay(&dilation).get();
         assert_eq!(
             [of(Dilation::Fixed(1.0)), of(Dilation::Fixed(20.0)), of(Dilation::Auto)],
-            [600_000, 30_000, 0]
+            [150_000, 7_500, 0]
         );
     }
 

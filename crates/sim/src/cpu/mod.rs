@@ -4,11 +4,13 @@
 //! long as memory makes it. A thread executes its pieces of work one after the other; it sleeps when it has
 //! none. Threads share a CPU by virtual run time, as CFS does (`kernel/sched/fair.c`): the one that ran least
 //! is next, a slice ends at a tick, one that wakes up goes before one that has run for long, and from 6.6 on
-//! before one that has had its slice. An interrupt goes before everything.
+//! before one that has had its slice, or that has run more than the mean. An interrupt goes before
+//! everything.
 //!
 //! Left out: nice values, groups, bandwidth, SMT siblings that slow each other down, migration costs, NUMA,
-//! the load balancer (an idle CPU takes a thread that waits elsewhere), EEVDF's deadlines and lag (6.6 and
-//! later): there too the one that ran least is next.
+//! the load balancer (an idle CPU takes a thread that waits elsewhere), EEVDF's deadlines, and the lag
+//! of threads that had run less than others when they went to sleep (6.6 and later): there too the one that
+//! ran least is next.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -67,6 +69,10 @@ struct Cpu {
     ends: Option<Time>,
     /// Its work was stopped in the middle, to go on at another frequency.
     interrupted: bool,
+    /// How often it has chosen a thread.
+    choices: u64,
+    /// Another thread is to run as soon as the kernel's work for the present one is done.
+    resched: bool,
     /// Since when the running thread has had the CPU.
     dispatched: Time,
     ticking: bool,
@@ -125,6 +131,9 @@ pub struct CpusSpec {
     pub kernel: KernelVersion,
     /// At which TSC and MPERF count, in kHz.
     pub base_khz: u64,
+    /// By how much a lab machine is slower than the one that it stands for: so much shorter are the
+    /// scheduler's slices in the time of that machine. 1 for any other.
+    pub dilation: f64,
     /// Idle states, where there are any that take time to leave.
     pub idle: Option<IdleSpec>,
 }
@@ -136,6 +145,7 @@ impl CpusSpec {
         Self {
             base_khz: policies[0].view.current.khz(),
             policies,
+            dilation: 1.0,
             tick: Nanos::from_millis(4),
             switch: Cost::NONE,
             upkeep: Upkeep::default(),
@@ -152,14 +162,14 @@ impl Cpus {
     /// # Panics
     /// Where a CPU is in no policy or in two: whoever reads a machine file has checked that.
     pub fn new(spec: CpusSpec) -> Self {
-        let CpusSpec { policies, tick, switch, upkeep, power, kernel, base_khz, idle } = spec;
+        let CpusSpec { policies, tick, switch, upkeep, power, kernel, base_khz, dilation, idle } = spec;
         let count = policies.iter().map(|p| p.cpus.len()).sum();
         let mut all = Self {
             cpus: Vec::new(),
             policies: Vec::new(),
             threads: Vec::new(),
             tick_ns: tick.get(),
-            turns: Turns::of(kernel, count),
+            turns: Turns::of(kernel, count).shortened(dilation),
             switch,
             upkeep,
             rcu: None,
@@ -207,6 +217,8 @@ impl Cpu {
             begun: 0,
             ends: None,
             interrupted: false,
+            choices: 0,
+            resched: false,
             dispatched: 0,
             ticking: false,
             accounted: 0,

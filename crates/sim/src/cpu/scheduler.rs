@@ -12,6 +12,10 @@ use governors::KernelVersion;
 /// From here on a thread keeps its CPU until its slice is over (EEVDF with `RUN_TO_PARITY`).
 const EEVDF: KernelVersion = KernelVersion::new(6, 6, 0);
 
+/// From here on a thread that goes to sleep stays on the queue where it has run more than the others
+/// (`DELAY_DEQUEUE`).
+const DELAYS_DEQUEUE: KernelVersion = KernelVersion::new(6, 12, 0);
+
 /// How long threads of one CPU run in turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turns {
@@ -43,11 +47,16 @@ impl Turns {
         Self { slice_ns: 750_000 * factor, wake_up }
     }
 
-    fn sleeper_ns(self) -> u64 {
-        match self.wake_up {
-            WakeUp::Granularity { sleeper_ns, .. } => sleeper_ns,
-            WakeUp::Slice => 0,
-        }
+    /// The same in the time of a machine that is so many times faster.
+    pub(super) fn shortened(self, times: f64) -> Self {
+        let shorter = |ns: u64| (ns as f64 / times) as u64;
+        let wake_up = match self.wake_up {
+            WakeUp::Granularity { least_ns, sleeper_ns } => {
+                WakeUp::Granularity { least_ns: shorter(least_ns), sleeper_ns: shorter(sleeper_ns) }
+            }
+            WakeUp::Slice => WakeUp::Slice,
+        };
+        Self { slice_ns: shorter(self.slice_ns), wake_up }
     }
 }
 
@@ -122,8 +131,14 @@ impl Cpus {
             self.cpus[before].sleepers_on_disk = self.cpus[before].sleepers_on_disk.saturating_sub(1);
         }
         self.move_to(thread, cpu);
+        let placed = match self.turns.wake_up {
+            WakeUp::Granularity { sleeper_ns, .. } => {
+                self.threads[thread.0 as usize].vruntime.max(least.saturating_sub(sleeper_ns))
+            }
+            WakeUp::Slice => self.placed(thread, cpu),
+        };
         let entry = &mut self.threads[thread.0 as usize];
-        entry.vruntime = entry.vruntime.max(least.saturating_sub(self.turns.sleeper_ns()));
+        entry.vruntime = placed;
         entry.state = State::Ready;
         let (vruntime, interrupt) = (entry.vruntime, entry.interrupt);
         if self.tracks && !interrupt {
@@ -138,6 +153,12 @@ impl Cpus {
             self.dispatch(now, queue, cpu);
             return;
         };
+        // From 6.6 on a thread that has run more than the mean has no claim to the rest of its slice
+        // (`pick_eevdf`); it is left at the end of its call of the kernel.
+        if matches!(self.turns.wake_up, WakeUp::Slice) && !interrupt {
+            let (_, mean) = self.mean_vruntime(cpu, None);
+            self.cpus[cpu].resched |= self.threads[running.0 as usize].vruntime > mean;
+        }
         // Between two pieces of work the thread's next step decides; see `proceed`.
         if self.cpus[cpu].ends.is_none() {
             return;
@@ -191,6 +212,31 @@ impl Cpus {
         free().or_else(|| allowed(entry.cpu).then_some(entry.cpu)).or_else(shortest).unwrap_or(entry.cpu)
     }
 
+    /// How many threads want a CPU, and the mean of their run times (`avg_vruntime`), with another one or
+    /// without.
+    fn mean_vruntime(&self, cpu: usize, other: Option<ThreadId>) -> (u64, u64) {
+        let cpu = &self.cpus[cpu];
+        let all = cpu.ready.iter().copied().chain(cpu.running).chain(other);
+        let threads = all.map(|t| &self.threads[t.0 as usize]).filter(|t| !t.interrupt);
+        let (count, sum) = threads.fold((0, 0), |(n, sum), t| (n + 1, sum + u128::from(t.vruntime)));
+        (count, (sum / u128::from(count.max(1))) as u64)
+    }
+
+    /// Where a thread that wakes up begins from 6.6 on: not before the others. One that had run more than the
+    /// mean of its CPU when it went to sleep stays on the queue until it is chosen (6.12). Woken before that,
+    /// it has run as much as it had: `requeue_delayed_entity` places it anew only behind the mean, and takes
+    /// that without what the thread that runs has run since it was chosen. Left out: that one which had run
+    /// less begins that much earlier.
+    fn placed(&self, thread: ThreadId, cpu: usize) -> u64 {
+        let entry = &self.threads[thread.0 as usize];
+        let (idle_calls, choices) = entry.slept_in;
+        let is_queued = self.cpus[cpu].idle_calls == idle_calls && self.cpus[cpu].choices <= choices + 1;
+        match self.kernel >= DELAYS_DEQUEUE && entry.ran_more && is_queued {
+            true => entry.vruntime,
+            false => entry.vruntime.max(self.least_vruntime(cpu)),
+        }
+    }
+
     fn least_vruntime(&self, cpu: usize) -> u64 {
         let cpu = &self.cpus[cpu];
         let all = cpu.ready.iter().chain(cpu.running.iter());
@@ -216,6 +262,7 @@ impl Cpus {
             self.watch(now, queue, self.cpus[cpu].policy);
         }
         self.cpus[cpu].dispatched = now;
+        self.cpus[cpu].resched = false;
         let entry = &mut self.threads[thread.0 as usize];
         entry.state = State::Running;
         let wake_up = match (&mut self.cpus[cpu].idleness, was_idle) {
@@ -229,6 +276,7 @@ impl Cpus {
             }
         }
         if !entry.interrupt {
+            self.cpus[cpu].choices += 1;
             if let Some(first) = entry.work.front_mut() {
                 first.cost = first.cost.and(self.switch);
             }
@@ -311,7 +359,9 @@ impl Cpus {
         let Some(thread) = self.cpus[cpu].running else { return };
         let entry = &self.threads[thread.0 as usize];
         let waiting_interrupt = self.cpus[cpu].ready.contains(&self.cpus[cpu].interrupt);
-        if entry.can_run() && (entry.interrupt || !waiting_interrupt) {
+        // What was put first belongs to the same call of the kernel, which is not left before its end.
+        let gives_way = self.cpus[cpu].resched && entry.first == 0;
+        if entry.can_run() && (entry.interrupt || !(waiting_interrupt || gives_way)) {
             self.begin(now, queue, cpu);
             return;
         }
@@ -338,11 +388,15 @@ impl Cpus {
 
     /// The running thread has nothing to do.
     fn sleep(&mut self, thread: ThreadId, cpu: usize) {
+        let (_, mean) = self.mean_vruntime(cpu, Some(thread));
+        let slept_in = (self.cpus[cpu].idle_calls, self.cpus[cpu].choices);
         let entry = &mut self.threads[thread.0 as usize];
         entry.state = State::Sleeping;
         if entry.interrupt {
             return;
         }
+        entry.ran_more = entry.vruntime > mean;
+        entry.slept_in = slept_in;
         if entry.waits_for_disk {
             self.cpus[cpu].sleepers_on_disk += 1;
         }
@@ -430,5 +484,67 @@ mod tests {
         assert_eq!(ends(KernelVersion::new(6, 1, 0)), 23 * MILLI / 2);
         // A tick at 12 ms finds the slice of the other one over.
         assert_eq!(ends(KernelVersion::new(6, 12, 0)), 13 * MILLI);
+    }
+
+    /// The array's thread wakes a program and sleeps; the program goes on, wakes it by its first call, and
+    /// then makes a second one.
+    struct Calls {
+        me: PartId,
+        done: std::rc::Rc<std::cell::RefCell<Vec<u64>>>,
+    }
+
+    const PROGRAM: u64 = 0;
+    const FIRST: u64 = 1;
+    const SECOND: u64 = 2;
+    const THREAD: u64 = 3;
+
+    impl Part for Calls {
+        fn timer(&mut self, core: &mut Core, _: u64) {
+            let thread = core.cpus.thread("thread", Role::Array, 0);
+            core.cpus.thread("program", Role::Workload, 0);
+            core.run(thread, Cost::cycles(50_000), self.me, PROGRAM);
+        }
+
+        fn worked(&mut self, core: &mut Core, token: u64) {
+            self.done.borrow_mut().push(token);
+            let all: Vec<ThreadId> = (0..3).map(ThreadId).collect();
+            match token {
+                PROGRAM => {
+                    core.run(all[2], Cost::cycles(100_000), self.me, FIRST);
+                    // It has a little to do after that.
+                    core.run(all[1], Cost::cycles(20_000), PartId::NOBODY, 0);
+                }
+                FIRST => {
+                    core.run(all[1], Cost::cycles(1), self.me, THREAD);
+                    core.run(all[2], Cost::cycles(100_000), self.me, SECOND);
+                }
+                SECOND => core.stop(),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn who_slept_after_others_were_woken_goes_before_the_one_that_runs_since() {
+        let order = |kernel| {
+            let cpus = CpusSpec::bare(kernel, vec![PolicySpec::fixed(vec![0], 1_000_000)]);
+            let mut world = World::new(Core::new(Cpus::new(cpus), DiskSet::new(Seed(1)), Seed(1)));
+            let me = world.next_part();
+            let done = std::rc::Rc::default();
+            world.add(Box::new(Calls { me, done: std::rc::Rc::clone(&done) }));
+            world.core.at(0, me, 0);
+            assert_eq!(world.run(100 * MILLI, None, &mut ()), Stopped::Done);
+            done.take()
+        };
+        for kernel in [KernelVersion::new(6, 1, 0), KernelVersion::new(6, 6, 0)] {
+            assert_eq!(order(kernel), [PROGRAM, FIRST, SECOND], "{kernel:?}");
+        }
+        assert_eq!(order(KernelVersion::new(6, 12, 0)), [PROGRAM, FIRST, THREAD, SECOND]);
+    }
+
+    #[test]
+    fn slices_are_shorter_in_the_time_of_a_faster_machine() {
+        let turns = |dilation| Turns::of(KernelVersion::new(6, 12, 0), 1).shortened(dilation).slice_ns;
+        assert_eq!([turns(1.0), turns(4.0)], [700_000, 175_000]);
     }
 }

@@ -30,6 +30,10 @@ pub(super) struct Thread {
     pub(super) state: State,
     pub(super) cpu: usize,
     pub(super) vruntime: u64,
+    /// Whether it had run more than the mean of its CPU when it went to sleep (`se->vlag` below zero).
+    pub(super) ran_more: bool,
+    /// How often its CPU had been idle then, and how often it had chosen a thread.
+    pub(super) slept_in: (u64, u64),
     pub(super) used_ns: u64,
     /// What the scheduler believes that it uses, where a governor asks.
     pub(super) task: Task,
@@ -67,6 +71,8 @@ impl Cpus {
             state: State::Sleeping,
             cpu: if allowed == 0 { 0 } else { allowed.trailing_zeros() as usize },
             vruntime: 0,
+            ran_more: false,
+            slept_in: (0, 0),
             used_ns: 0,
             task: Tracking::task(),
             attached: false,

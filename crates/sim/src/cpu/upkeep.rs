@@ -38,13 +38,19 @@ pub(super) struct Rcu {
 impl Cpus {
     /// A tick is executed within what the CPU runs.
     pub(super) fn execute_tick(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
-        if self.upkeep.tick.is_nothing() || self.cpus[cpu].ends.is_none() {
+        self.lengthen(now, queue, cpu, self.upkeep.tick);
+    }
+
+    /// What a CPU executes takes so much longer, if it executes anything.
+    pub(crate) fn lengthen(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize, cost: Cost) {
+        if cost.is_nothing() || self.cpus[cpu].ends.is_none() {
             return;
         }
+        self.account(now, cpu);
         self.interrupt_work(now, cpu);
         let running = self.cpus[cpu].running.expect("a CPU with work runs a thread");
         if let Some(work) = self.threads[running.0 as usize].work.front_mut() {
-            work.cost = work.cost.and(self.upkeep.tick);
+            work.cost = work.cost.and(cost);
         }
         self.begin(now, queue, cpu);
     }

@@ -23,6 +23,9 @@ pub struct Core {
     pub devices: Vec<DeviceStats>,
     /// The disks. Parts that stand before one submit to it.
     pub bank: DiskSet,
+    /// What each step of a disk takes from a CPU that works at the time, where disks are emulated on the
+    /// CPU's own host; nothing elsewhere.
+    pub disk_step: Cost,
     /// For what is random in parts.
     pub rng: Rng,
     pub(crate) queue: Queue<Event>,
@@ -43,6 +46,7 @@ impl Core {
             cpus,
             devices: Vec::new(),
             bank,
+            disk_step: Cost::NONE,
             rng: seed.stream("core"),
             queue: Queue::with_alarms(executed),
             calls: VecDeque::new(),

@@ -98,8 +98,7 @@ impl World {
             // Disks know nothing of the machine above them: until something is queued there, they go on by
             // themselves.
             let limit = queued.unwrap_or(Time::MAX).min(until);
-            if let Some(at) = self.core.bank.advance_to_done(limit, &mut self.completed) {
-                self.core.now = at;
+            if self.disks_go_on(limit) {
                 self.completed();
                 continue;
             }
@@ -157,6 +156,24 @@ impl World {
         }
     }
 
+    /// Lets disks go on until they are done with something, or where their steps take time from a CPU until
+    /// the next one; not beyond a limit. Whether they did.
+    fn disks_go_on(&mut self, limit: Time) -> bool {
+        let core = &mut self.core;
+        if core.disk_step.is_nothing() {
+            let Some(at) = core.bank.advance_to_done(limit, &mut self.completed) else { return false };
+            core.now = at;
+            return true;
+        }
+        let Some((at, disks)) = core.bank.advance_to_step(limit, &mut self.completed) else { return false };
+        core.now = at;
+        let cost = core.disk_step.times(u64::from(disks));
+        // Whichever CPU is hit.
+        let cpu = core.bank.events() as usize % core.cpus.count();
+        core.cpus.lengthen(at, &mut core.queue, cpu, cost);
+        true
+    }
+
     /// What disks are done with now.
     fn completed(&mut self) {
         for done in self.completed.drain(..) {
@@ -184,5 +201,65 @@ impl World {
                 Call::Unplug(part) => parts[part.0 as usize].unplug(core),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec};
+    use disks::{DiskSet, DiskSpec, Op, Request};
+    use domain::rng::Seed;
+    use domain::trace::Role;
+    use domain::units::Bytes;
+    use governors::KernelVersion;
+
+    const MILLI: Time = 1_000_000;
+    const BUSY: u64 = 7;
+
+    /// A disk reads from the beginning on; from a time on a thread has 5 ms of work.
+    struct Beside(PartId, Time);
+
+    impl Part for Beside {
+        fn timer(&mut self, core: &mut Core, token: u64) {
+            if token == BUSY {
+                let thread = core.cpus.thread("busy", Role::Workload, 0);
+                core.run(thread, Cost::cycles(5 * MILLI), self.0, BUSY);
+                return;
+            }
+            let len = Bytes::from_kib(64);
+            let read = Request { id: 0, op: Op::Read, fua: false, offset: Bytes::new(0), len };
+            core.bank.submit(Nanos::new(core.now), 0, read).unwrap();
+            core.at(self.1, self.0, BUSY);
+        }
+
+        fn worked(&mut self, core: &mut Core, token: u64) {
+            if token == BUSY {
+                core.stop();
+            }
+        }
+    }
+
+    /// How long the 5 ms take beyond themselves, in microseconds.
+    fn taken(step_us: u64, from: Time) -> u64 {
+        let policy = PolicySpec::fixed(vec![0], 1_000_000);
+        let cpus = CpusSpec::bare(KernelVersion::new(6, 12, 0), vec![policy]);
+        let mut world = World::new(Core::new(Cpus::new(cpus), DiskSet::new(Seed(1)), Seed(1)));
+        world.core.bank.add_disk(&DiskSpec::shipped("samsung-850-evo").unwrap(), None);
+        world.core.disk_step = Cost::cycles(step_us * 1000);
+        let me = world.next_part();
+        world.add(Box::new(Beside(me, from)));
+        world.attach(0, me);
+        world.core.at(0, me, 0);
+        assert_eq!(world.run(100 * MILLI, None, &mut ()), Stopped::Done);
+        (world.core.now - from - 5 * MILLI) / 1000
+    }
+
+    #[test]
+    fn steps_of_an_emulated_disk_take_time_from_a_cpu_that_works() {
+        // The command, four pages from as many dies, and their way across the port one after the other.
+        assert_eq!(taken(0, 1), 0);
+        assert_eq!(taken(10, 1), 7 * 10);
+        assert_eq!(taken(10, 2 * MILLI), 0, "the disk is done by then");
     }
 }

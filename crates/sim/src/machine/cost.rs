@@ -36,6 +36,11 @@ pub const COSTS: &[CostName] = &[
         0.0,
         "a request that a disk's driver gets, where `submit` does not have it: I/O scheduler, SCSI, driver",
     ),
+    cost(
+        "disk_step",
+        0.0,
+        "a step of a disk that is emulated on the CPU's own host, where it works at the time",
+    ),
     cost("submit", 6_000.0, "a program's request on its way down: system call, block layer, driver"),
     cost("complete", 3_000.0, "the way back up to the program that waited"),
     cost(

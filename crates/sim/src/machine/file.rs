@@ -348,6 +348,7 @@ fn disk(
         most_segments: segments,
         window: None,
         delay: Nanos::new(0),
+        written: false,
     })
 }
 

@@ -201,6 +201,13 @@ fn blocks_merge_under_the_threads_plug_as_with_the_kernel() {
 }
 
 #[test]
+fn the_thread_finds_what_has_come_until_it_has_a_cpu() {
+    // Two halves of a row from two CPUs at one moment: the thread is woken by the first.
+    let ran = Setup::new(MdLevel::Raid5, 3).run(vec![write(0, 64 * KIB), write(64 * KIB, 64 * KIB)]);
+    assert_eq!(ran.bytes(), (0, 3 * 64 * KIB));
+}
+
+#[test]
 fn what_the_cache_has_is_not_read_again() {
     let again = |n| vec![Step::IoRequest(Op::Write, 0, 4 * KIB); n];
     let ran = Setup::new(MdLevel::Raid5, 5).run(vec![again(10)]);

@@ -9,6 +9,10 @@ use super::{
 use crate::cpu::Cost;
 use crate::engine::Core;
 
+/// A thread that is woken takes stripes when it has a CPU, and finds what has come until then. What it costs
+/// is the switch to it.
+const WAKES: Cost = Cost::cycles(1);
+
 impl Parity {
     pub(super) fn preread_ends(&mut self, core: &mut Core) {
         self.prereading -= 1;
@@ -54,7 +58,7 @@ impl Parity {
         let entry = &mut self.workers[worker];
         if !entry.busy && !waits {
             entry.busy = true;
-            core.run(entry.thread, Cost::NONE, self.below.me, (worker as u64) << KIND_BITS | STEP);
+            core.run(entry.thread, WAKES, self.below.me, (worker as u64) << KIND_BITS | STEP);
         }
     }
 
