@@ -12,6 +12,7 @@ use crate::support::lab::{
     TOO_BUSY, instead_of_qemu, kernels, lateness, missing, pacing, slow_table, without, without_plugin,
 };
 use domain::lab::{ENERGY_MODELLED, Pacing};
+use domain::time::Nanos;
 use domain::trial::{Trial, Validity};
 use domain::units::Hertz;
 use notebook::Notebook;
@@ -21,16 +22,23 @@ use std::collections::BTreeMap;
 const MOST_LATE: f64 = 0.1;
 
 /// What the driver shows; then 40 bursts of work, of some 10 ms at the top, with 5 ms of waiting after each;
-/// then the frequency, and the energy that was counted. No program is started meanwhile.
+/// then the frequency, and the energy that was counted. No program is started meanwhile. With HWP's dynamic
+/// boost reads of a disk follow the bursts, and in passive mode limits that change.
 const BURSTS: &str = "exec 9<>/run/quiet; c=/sys/devices/system/cpu; p=$c/cpufreq/policy0; \
     show() { read -r v < $2; echo $1 $v; }; \
     show driver $p/scaling_driver; \
-    for d in intel amd; do [ -e $c/$d\\_pstate/status ] && show status $c/$d\\_pstate/status; done; \
+    for d in intel amd; do [ -e $c/$d\\_pstate/status ] && show status $c/$d\\_pstate/status && s=$v; done; \
     show governors $p/scaling_available_governors; show least $p/cpuinfo_min_freq; \
     show most $p/cpuinfo_max_freq; [ -e $p/energy_performance_preference ] && show epp $p/energy_performance_preference; \
     e=/sys/class/powercap/intel-rapl:0/energy_uj; show before $e; t=${EPOCHREALTIME/./}; \
     for ((k = 0; k < 40; k++)); do for ((i = 0; i < 12; i++)); do :; done; read -t 0.005 -u 9; done; \
-    echo micros $(( ${EPOCHREALTIME/./} - t )); show now $p/scaling_cur_freq; show after $e";
+    echo micros $(( ${EPOCHREALTIME/./} - t )); show now $p/scaling_cur_freq; \
+    b=$c/intel_pstate/hwp_dynamic_boost; [ -e $b ] && [ $(< $b) = 1 ] && dd if=/dev/nullb0 of=/dev/null bs=4k count=100 iflag=direct; \
+    if [ \"$s\" = passive ]; then read -r most < $p/scaling_max_freq; \
+    turbo() { if [ -e $c/intel_pstate/no_turbo ]; then echo $((1 - $1)) > $c/intel_pstate/no_turbo; else echo $1 > $c/cpufreq/boost; fi; }; \
+    work() { for ((k = 0; k < 200; k++)); do :; done; show $1-khz $p/scaling_cur_freq; }; \
+    work turbo; turbo 0; work base; echo 2000000 > $p/scaling_max_freq; work limited; turbo 1; work still; \
+    echo $most > $p/scaling_max_freq; work again; fi; show after $e";
 
 /// What a machine runs under each level.
 struct Machine<'a> {
@@ -38,6 +46,16 @@ struct Machine<'a> {
     script: &'a str,
     repeats: u32,
 }
+
+/// intel_pstate in passive mode, where the kernel's own governor asks.
+const PASSIVE: (&str, &str) =
+    ("passive", "\"intel_pstate.status\" = \"passive\", governor = \"performance\"");
+
+/// IA32_HWP_REQUEST: the least and the highest level in its lowest bytes.
+const HWP_REQUEST: u32 = 0x774;
+
+/// CPPC_REQUEST: the highest, the least and the wanted level in its lowest bytes.
+const CPPC_REQUEST: u32 = 0xc001_02b3;
 
 const ONE_CPU: Machine = Machine { vcpus: 1, script: BURSTS, repeats: 1 };
 
@@ -50,7 +68,7 @@ fn study(machine: &Machine, table: &str, levels: &[(&str, &str)]) -> String {
     let levels: String = levels.iter().map(level).collect();
     format!(
         "flyball = 1\nname = \"drivers\"\nquestion = \"What does each request make of the frequency?\"\n\
-         [lab]\npstates = \"{table}\"\nvcpus = {vcpus}\nprepare = [\"mkfifo /run/quiet\"]\n\
+         [lab]\npstates = \"{table}\"\nvcpus = {vcpus}\nprepare = [\"mkfifo /run/quiet\", \"if command -v turbostat && command -v cpupower; then modprobe msr; fi\", \"modprobe null_blk nr_devices=1 irqmode=2 completion_nsec=3000000 gb=1\"]\n\
          [workload.bursts]\ntool = \"command\"\nargv = [\"bash\", \"-c\", \'\'\'{script}\'\'\']\n\
          [factor.policy]\n{levels}\
          [measure]\nmetric = \"elapsed\"\nrepeats = {repeats}\nretries = 2\nsettle = \"1s\"\ninterval = \"10s\"\ntimeout = \"60s\"\n"
@@ -82,6 +100,34 @@ impl Seen {
         let states = self.pacing.states();
         let busy: f64 = states.iter().map(|state| state.busy.secs()).sum();
         states.iter().map(|state| state.busy.secs() * state.frequency.khz() as f64).sum::<f64>() / busy
+    }
+
+    /// The frequency follows the turbo that is taken away and given back, and a limit that lasts longer: what
+    /// the kernel says, and what the record has.
+    fn follows_limits(&self, turbo: u64, base: u64) {
+        for (when, mhz) in
+            [("turbo", turbo), ("base", base), ("limited", 2000), ("still", 2000), ("again", turbo)]
+        {
+            let off = self.number(&format!("{when}-khz")) / (mhz as f64 * 1e3) - 1.0;
+            assert!(off.abs() < 0.02, "{when}: {:?}", self.said);
+        }
+        let changes = &self.pacing.vcpus[0].transitions;
+        let seen: Vec<u64> = changes.iter().map(|(_, frequency)| frequency.hz() / 1_000_000).collect();
+        assert!(seen.ends_with(&[turbo, base, 2000, turbo]), "{seen:?}");
+    }
+
+    /// What the guest wrote into this register while it was paced, and the highest frequency of the CPU then
+    /// and in the next 5 ms: it may be given its ratio a moment later.
+    fn requests(&self, register: u32) -> Vec<(u64, Hertz)> {
+        let cpu = &self.pacing.vcpus[0];
+        let of_register = cpu.requests.iter().filter(|request| request.register == register);
+        let reached = |request: &domain::lab::RegisterRequest| {
+            let later = request.at + Nanos::from_millis(5);
+            let at = cpu.transitions.iter().rposition(|(at, _)| *at <= request.at).unwrap();
+            let until = cpu.transitions[at..].iter().take_while(|(at, _)| *at <= later);
+            (request.value, until.map(|(_, frequency)| *frequency).max().unwrap())
+        };
+        of_register.map(reached).collect()
     }
 
     /// The only frequency that the CPU was at for any length of time, which the kernel has to have seen.
@@ -186,9 +232,13 @@ fn with_hwp_the_preference_decides_how_fast_the_cpu_is() {
             ("base", "governor = \"performance\", turbo = 0"),
             ("balanced", "governor = \"powersave\", epp = \"balance_performance\""),
             ("power", "governor = \"powersave\", epp = \"power\""),
+            ("boosted", "governor = \"powersave\", epp = \"power\", hwp_dynamic_boost = 1"),
+            PASSIVE,
         ];
         let Some(seen) = measure(place, kernel, "i7-6700k-hwp", &levels) else { return };
-        for each in seen.values() {
+        seen["passive"].is("driver", "intel_cpufreq");
+        seen["passive"].follows_limits(4200, 4000);
+        for (_, each) in seen.iter().filter(|(name, _)| *name != "passive") {
             each.is("driver", "intel_pstate");
             each.is("status", "active");
             each.is("governors", "performance powersave");
@@ -201,6 +251,14 @@ fn with_hwp_the_preference_decides_how_fast_the_cpu_is() {
         let [fast, middle, slow] = ["performance", "balanced", "power"].map(|name| seen[name].work_ms());
         assert!(fast < 0.95 * middle && middle < 0.8 * slow, "{fast}, {middle}, {slow} ms");
         assert!(seen["power"].mean_khz() < 0.7 * seen["balanced"].mean_khz());
+        // The boost raises the least level after waits for a disk, and the CPU is not below it.
+        let least = |value: u64| value & 0xff;
+        let requests = seen["boosted"].requests(HWP_REQUEST);
+        assert!(seen["power"].requests(HWP_REQUEST).iter().all(|(value, _)| least(*value) == 8));
+        assert!(requests.iter().any(|(value, _)| least(*value) == 42), "{requests:x?}");
+        for (value, frequency) in requests {
+            assert!(frequency >= Hertz::from_mhz(100 * least(value)), "{value:#x}: {frequency}");
+        }
     });
 }
 
@@ -215,9 +273,12 @@ fn without_hwp_the_kernels_own_powersave_lies_between_the_lowest_and_the_highest
             ("base", "governor = \"performance\", turbo = 0"),
             ("powersave", "governor = \"powersave\""),
             ("lowest", "governor = \"powersave\", max_freq = \"800MHz\""),
+            PASSIVE,
         ];
         let Some(seen) = measure(place, kernel, "i7-6700k-pstate", &levels) else { return };
-        for each in seen.values() {
+        seen["passive"].is("driver", "intel_cpufreq");
+        seen["passive"].follows_limits(4200, 4000);
+        for (_, each) in seen.iter().filter(|(name, _)| *name != "passive") {
             each.is("driver", "intel_pstate");
             each.is("status", "active");
             each.is("governors", "performance powersave");
@@ -242,15 +303,17 @@ fn with_amd_pstate_the_request_decides_how_fast_the_cpu_is() {
         let (name, levels) = match is_active {
             true => (
                 "amd-pstate-epp",
-                [
+                vec![
                     ("highest", "governor = \"performance\""),
                     ("balanced", "governor = \"powersave\", epp = \"balance_performance\""),
                     ("lowest", "governor = \"powersave\", epp = \"power\""),
+                    ("passive", "\"amd_pstate.status\" = \"passive\", governor = \"performance\""),
+                    ("guided", "\"amd_pstate.status\" = \"guided\", governor = \"schedutil\""),
                 ],
             ),
             false => (
                 "amd-pstate",
-                [
+                vec![
                     ("highest", "governor = \"performance\""),
                     ("balanced", "governor = \"schedutil\""),
                     ("lowest", "governor = \"powersave\""),
@@ -258,10 +321,25 @@ fn with_amd_pstate_the_request_decides_how_fast_the_cpu_is() {
             ),
         };
         let Some(seen) = measure(place, kernel, "zen3-server", &levels) else { return };
-        for each in seen.values() {
-            each.is("driver", name);
+        for (level, each) in &seen {
+            each.is(
+                "driver",
+                if ["passive", "guided"].contains(&level.as_str()) { "amd-pstate" } else { name },
+            );
             // Levels are not rounded as the kernel rounds frequencies: 3.699 GHz is 3.7.
             assert!((each.number("most") - 3.7e6).abs() <= 1e3, "{:?}", each.said);
+        }
+        if is_active {
+            seen["passive"].follows_limits(3700, 2800);
+            // The governor's level is the least one, above which the processor chooses: it wants none.
+            seen["guided"].is("status", "guided");
+            let requests = seen["guided"].requests(CPPC_REQUEST);
+            let level = |value: u64, byte: u32| value >> (8 * byte) & 0xff;
+            assert!(requests.iter().any(|(value, _)| level(*value, 1) == 37), "{requests:x?}");
+            for (value, frequency) in requests {
+                assert_eq!(level(value, 2), 0, "{value:#x}");
+                assert!(frequency >= Hertz::from_mhz(100 * level(value, 1)), "{value:#x}: {frequency}");
+            }
         }
         // In active mode the governor asks for 2.8 GHz at least, and the processor goes on from there.
         if !is_active {
