@@ -494,8 +494,23 @@ fn processor_argument(table: &PStateTable, dilation: f64) -> String {
         };
         let states: Vec<String> = table.idle.iter().map(state).collect();
         text += &format!(",idle={},idle_port={IDLE_PORT:#x}", states.join(":"));
+        if vendor == "intel" {
+            let c_states: Vec<String> =
+                table.idle.iter().map(|state| c_state(&state.name).to_string()).collect();
+            text += &format!(",cstates={}", c_states.join(":"));
+        }
     }
     text
+}
+
+/// The C-state of Intel's processors that an idle state is by its name, as `intel_idle` names them: 6 for
+/// `C6` and `C6P`. 0 where the name is no such one, or the number is ACPI's own (`C3_ACPI`).
+fn c_state(name: &str) -> u8 {
+    /// The deepest that has a residency counter.
+    const DEEPEST: u8 = 10;
+    let Some(rest) = name.strip_prefix('C').filter(|_| !name.contains("ACPI")) else { return 0 };
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok().filter(|number| *number <= DEEPEST).unwrap_or(0)
 }
 
 /// A path as a value of a QEMU option, in which a comma is written twice.
@@ -684,7 +699,9 @@ count cpu=0 instructions=530 busy=1500000040
         );
         assert!(
             hwp.contains("domains=shared")
-                && hwp.ends_with("/0.84,idle=40000/1:1400000/0.5:1700000/0.2:4000000/0.1,idle_port=0x8f00"),
+                && hwp.ends_with(
+                    "/0.84,idle=40000/1:1400000/0.5:1700000/0.2:4000000/0.1,idle_port=0x8f00,cstates=1:3:6:8"
+                ),
             "{hwp}"
         );
         let without = argument("xeon-e5-2683v3-pstate");
@@ -695,7 +712,14 @@ count cpu=0 instructions=530 busy=1500000040
             amd.contains(",vendor=amd,ratios=15:28:37,turbo=37,hwp=80000000:20000000:0.3:0.95,"),
             "{amd}"
         );
+        assert!(amd.contains(",idle=") && !amd.contains("cstates"), "{amd}");
         assert!(!argument("xeon-e5-2683v3-acpi").contains("ratios="));
+    }
+
+    #[test]
+    fn an_idle_state_of_intels_is_counted_as_the_c_state_of_its_name() {
+        let names = ["C1", "C1E", "C6P", "C8", "C10", "C11", "C2ACPI", "POLL", "C", "D3"];
+        assert_eq!(names.map(c_state), [1, 1, 6, 8, 10, 0, 0, 0, 0, 0]);
     }
 
     #[test]

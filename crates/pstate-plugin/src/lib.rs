@@ -50,7 +50,8 @@
 //! enters the first, and reading a port each of the others, as `acpi_idle` does by `_CST`. `hooks.rs` says
 //! how. The latency is waited off when the CPU resumes, before it executes anything. `mwait` is not offered:
 //! TCG does not halt in it with more than one CPU. Without `idle` a halted CPU is woken as fast as the host
-//! does it.
+//! does it. With `cstates=1:6` an Intel processor counts the time in each as that in this C-state
+//! (`residency.rs`).
 //!
 //! # Where instructions are executed
 //! With `blocks=FILE` the kernel's instructions are counted by block, and marks have the counts appended to
@@ -66,6 +67,7 @@ mod package;
 mod processor;
 mod record;
 mod requests;
+mod residency;
 mod vcpu;
 
 #[cfg(not(test))]

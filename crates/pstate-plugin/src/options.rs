@@ -1,5 +1,6 @@
 //! The arguments behind `-plugin path,…`.
 
+use crate::residency;
 use std::path::PathBuf;
 
 /// What the plugin was asked for.
@@ -74,6 +75,11 @@ impl ProcessorOptions {
         self.limits[busy.clamp(1, self.limits.len()) - 1]
     }
 
+    /// Cycles at the base ratio: those of the TSC.
+    pub fn base_cycles(&self, ns: u64) -> u64 {
+        (u128::from(ns) * u128::from(self.base) / 10) as u64
+    }
+
     /// Whether other CPUs have a part in a CPU's ratio.
     pub fn is_package_wide(&self) -> bool {
         self.is_shared || self.limits.len() > 1
@@ -87,6 +93,8 @@ pub struct IdleOptions {
     pub exit_ns: u64,
     /// Watts in it; `None`: what the table of P-states says for an idle CPU.
     pub watts: Option<f64>,
+    /// The C-state that residency counters count it as; 0: none.
+    pub c_state: u8,
 }
 
 /// The model of HWP: see `hwp.rs`. Times are the host's.
@@ -104,6 +112,7 @@ impl Options {
         let (mut speeds, mut pace, mut record, mut blocks) = (None, None, None, None);
         let (mut first_port, mut control_port, mut shared) = (0x5c0, 0x5be, false);
         let (mut given, mut idle, mut idle_port) = (Given::default(), Vec::new(), 0x8f00);
+        let mut c_states = None;
         for argument in arguments {
             let (key, value) = argument
                 .split_once('=')
@@ -120,6 +129,7 @@ impl Options {
                 "hwp" => given.hwp = Some(parse_hwp(value)?),
                 "watts" => given.watts = Some(parse_watts(value)?),
                 "idle" => idle = parse_idle(value)?,
+                "cstates" => c_states = Some(parse_c_states(value)?),
                 "idle_port" => idle_port = parse_port(key, value)?,
                 "record" => record = Some(PathBuf::from(value)),
                 "blocks" => blocks = Some(PathBuf::from(value)),
@@ -130,6 +140,14 @@ impl Options {
         let processor = given.processor(shared, speeds.len())?;
         if processor.is_none() && !idle.is_empty() {
             return Err("argument `idle` needs `ratios`".to_owned());
+        }
+        if let Some(c_states) = c_states {
+            if c_states.len() != idle.len() {
+                return Err(format!("argument `cstates`: {} for {} idle states", c_states.len(), idle.len()));
+            }
+            for (state, c_state) in idle.iter_mut().zip(c_states) {
+                state.c_state = c_state;
+            }
         }
         Ok(Self {
             processor,
@@ -228,10 +246,18 @@ fn parse_idle(value: &str) -> Result<Vec<IdleOptions>, String> {
             Some(watts) => Some(watts.parse().ok().filter(|watts| (0.0..).contains(watts))?),
             None => None,
         };
-        Some(IdleOptions { exit_ns: exit.parse().ok()?, watts })
+        Some(IdleOptions { exit_ns: exit.parse().ok()?, watts, c_state: 0 })
     };
     let bad = || format!("argument `idle`: `{value}` is not a list of nanoseconds/watts");
     value.split(':').map(|state| one(state).ok_or_else(bad)).collect()
+}
+
+/// `number:number:…`, for each idle state.
+fn parse_c_states(value: &str) -> Result<Vec<u8>, String> {
+    let known = |number: &u8| *number <= residency::DEEPEST;
+    let numbers = value.split(':').map(|number| number.parse().ok().filter(known));
+    let bad = || format!("argument `cstates`: `{value}` is no list of numbers up to {}", residency::DEEPEST);
+    numbers.collect::<Option<_>>().ok_or_else(bad)
 }
 
 /// `least:base:turbo`.
@@ -343,11 +369,13 @@ mod tests {
         let options =
             parse("table=1,pace=1,record=r,ratios=1:1:1,idle=2000:50000/0.25:133000/0,idle_port=0x100")
                 .unwrap();
-        let state = |exit_ns, watts| IdleOptions { exit_ns, watts };
+        let state = |exit_ns, watts| IdleOptions { exit_ns, watts, c_state: 0 };
         assert_eq!(options.idle, [state(2_000, None), state(50_000, Some(0.25)), state(133_000, Some(0.0))]);
         let states = [0xff, 0x100, 0x101, 0x102].map(|port| options.idle_state_of_port(port));
         assert_eq!(states, [None, Some(1), Some(2), None]);
         assert_eq!(parse("table=1,pace=1,record=r").unwrap().idle_state_of_port(0x8f00), None);
+        let numbered = parse("table=1,pace=1,record=r,ratios=1:1:1,cstates=1:6,idle=2000:50000").unwrap();
+        assert_eq!(numbered.idle.iter().map(|state| state.c_state).collect::<Vec<_>>(), [1, 6]);
     }
 
     #[test]
@@ -365,6 +393,8 @@ mod tests {
             ("table=1,pace=1,record=r,ratios=1:1:2", "not the 1 states"),
             ("table=1,pace=1,record=r,ratios=1:1:1,watts=3", "`watts`: `3`"),
             ("table=1,pace=1,record=r,hwp=4:1:1:1", "`hwp` needs `ratios`"),
+            ("table=1,pace=1,record=r,ratios=1:1:1,idle=1:2,cstates=1", "`cstates`: 1 for 2 idle states"),
+            ("table=1,pace=1,record=r,ratios=1:1:1,idle=1,cstates=11", "`cstates`: `11`"),
             ("table=1,pace=1,record=r,vendor=amd", "`vendor` needs `ratios`"),
             ("table=1,pace=1,record=r,ratios=1:1:1,vendor=via", "`vendor`: `via`"),
             ("table=1:1,pace=1,record=r,ratios=1:1:2,turbo=1:2", "`turbo`: it does not fall from 2"),

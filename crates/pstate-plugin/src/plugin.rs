@@ -6,11 +6,12 @@
 
 use crate::blocks;
 use crate::opcode::{self, Kind};
-use crate::options::{Options, ProcessorOptions};
+use crate::options::{Options, ProcessorOptions, Vendor};
 use crate::package::Package;
 use crate::processor::{self, Processor};
 use crate::qemu::{self, BlockCallback, Counter, CpuCallback, Version};
 use crate::requests::Requests;
+use crate::residency::{self, Shown};
 use crate::vcpu::Vcpu;
 use crate::{hooks, host, record};
 use std::cell::Cell;
@@ -103,6 +104,8 @@ struct Plugin {
     cpus: Vec<Cpu>,
     /// Where a CPU's ratio depends on the others. Locked before any CPU's account, never after one.
     package: Option<Mutex<Package>>,
+    /// Where the package's C-states are counted. Locked alone.
+    residency: Option<Mutex<residency::Package>>,
     record: Mutex<Record>,
     /// Where instructions are counted by block.
     blocks: Option<Blocks>,
@@ -214,6 +217,7 @@ impl Plugin {
         let package = options.processor.as_ref().filter(|processor| processor.is_package_wide());
         Ok(Self {
             package: package.map(|processor| Mutex::new(Package::new(processor, cpus))),
+            residency: counts_residency(&options, cpus).map(Mutex::new),
             pace: options.ns_per_instruction(),
             epoch_ns: host::now_ns(),
             check_every: check_every(&options),
@@ -322,6 +326,13 @@ impl Plugin {
         });
     }
 
+    /// A CPU is in this C-state from now on. The caller holds no lock.
+    fn enter(&self, cpu: usize, c_state: u8, now_ns: u64) {
+        if let Some(residency) = &self.residency {
+            residency.lock().unwrap_or_else(PoisonError::into_inner).set(cpu, c_state, now_ns);
+        }
+    }
+
     /// Whether CPUs that come first while they are paced leave one of the host's to everybody else: a pace
     /// that the emulator cannot keep makes them work without a pause.
     fn leaves_a_cpu(&self) -> bool {
@@ -353,6 +364,13 @@ impl Plugin {
             }
         }
     }
+}
+
+/// The package whose C-states are counted, where its CPUs have any.
+fn counts_residency(options: &Options, cpus: usize) -> Option<residency::Package> {
+    let is_intel = options.processor.as_ref().is_some_and(|processor| processor.vendor == Vendor::Intel);
+    let deepest = options.idle.iter().map(|state| state.c_state).max().filter(|_| is_intel)?;
+    Some(residency::Package::new(deepest, cpus))
 }
 
 /// Opens a file that is appended to, and writes its first line.
@@ -452,6 +470,8 @@ fn on_start(cpu: c_uint) {
         account.present = true;
         account.thread = host::thread();
         account.schedstat = host::open_schedstat();
+        drop(account);
+        plugin.enter(cpu as usize, 0, now_ns);
     }
 }
 
@@ -463,7 +483,9 @@ fn on_idle(cpu: c_uint) {
     let (now_ns, count) = (host::now_ns(), plugin.count(cpu, &account));
     account.follow(now_ns, count, &plugin.pace);
     account.vcpu.rest(now_ns, count, &plugin.pace);
+    let c_state = account.vcpu.resting().map_or(0, |state| state.c_state);
     drop(account);
+    plugin.enter(cpu, c_state, now_ns);
     plugin.coordinate(cpu);
 }
 
@@ -479,6 +501,7 @@ fn on_resume(cpu: c_uint) {
         plugin.check_soon(cpu, &mut account);
     }
     drop(account);
+    plugin.enter(cpu, 0, now_ns);
     plugin.coordinate(cpu);
 }
 
@@ -626,6 +649,14 @@ pub fn processor_tsc(now_ns: u64) -> Option<u64> {
 pub fn read_processor(register: u32) -> Option<u64> {
     let (plugin, cpu) = (plugin(), CPU.get()?);
     let now_ns = host::now_ns();
+    if let Some(residency) = &plugin.residency {
+        let shown = residency.lock().unwrap_or_else(PoisonError::into_inner).read(register, now_ns);
+        match (shown, &plugin.options.processor) {
+            (Some(Shown::Bits(bits)), _) => return Some(bits),
+            (Some(Shown::Nanoseconds(ns)), Some(processor)) => return Some(processor.base_cycles(ns)),
+            _ => {}
+        }
+    }
     let mut joules = 0.0;
     if processor::is_of_package(register) {
         plugin.each_present(|_, account, count| {

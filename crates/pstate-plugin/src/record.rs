@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_span_is_written_as_documented() {
         let pace = [50.0, 100.0];
-        let idle = crate::options::IdleOptions { exit_ns: 5, watts: None };
+        let idle = crate::options::IdleOptions { exit_ns: 5, watts: None, c_state: 0 };
         let mut cpu = Vcpu::new(2, &[idle], 0);
         cpu.begin(4_711, 10, &pace);
         cpu.set_state(1, 5_000, 20, &pace);

@@ -150,9 +150,9 @@ impl Vcpu {
         self.idle_states.get(index).map(|state| (index, *state))
     }
 
-    /// The watts of the idle state that it is in, where these are its own.
-    pub fn idle_watts(&self) -> Option<f64> {
-        self.idle_state().filter(|_| self.idle)?.1.watts
+    /// The idle state that it is in, where the machine has any.
+    pub fn resting(&self) -> Option<IdleOptions> {
+        self.idle_state().filter(|_| self.idle).map(|(_, state)| state)
     }
 
     /// The index of its P-state.
@@ -460,14 +460,14 @@ mod tests {
 
     #[test]
     fn leaving_an_idle_state_takes_its_time_before_anything_is_executed() {
-        let shallow = IdleOptions { exit_ns: 2_000, watts: None };
-        let deep = IdleOptions { exit_ns: 133_000, watts: Some(0.1) };
+        let shallow = IdleOptions { exit_ns: 2_000, watts: None, c_state: 1 };
+        let deep = IdleOptions { exit_ns: 133_000, watts: Some(0.1), c_state: 6 };
         let mut vcpu = Vcpu::new(2, &[shallow, deep], 0);
         vcpu.begin(0, 0, &PACE);
         vcpu.choose_idle_state(Some(1));
-        assert_eq!(vcpu.idle_watts(), None, "it is not idle yet");
+        assert_eq!(vcpu.resting(), None, "it is not idle yet");
         vcpu.rest(0, 0, &PACE);
-        assert_eq!(vcpu.idle_watts(), Some(0.1));
+        assert_eq!(vcpu.resting(), Some(deep));
         assert!(vcpu.resume(10 * MS, 0, &PACE));
         assert_eq!(vcpu.check(10 * MS, 0, &PACE), Some(10 * MS + 133_000));
         assert_eq!(vcpu.check(10 * MS + 133_000, 0, &PACE), None);
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn idle_states_of_a_cpu_that_is_not_paced_take_no_time_to_leave() {
-        let mut vcpu = Vcpu::new(2, &[IdleOptions { exit_ns: MS, watts: None }], 0);
+        let mut vcpu = Vcpu::new(2, &[IdleOptions { exit_ns: MS, watts: None, c_state: 0 }], 0);
         vcpu.rest(0, 0, &PACE);
         assert!(!vcpu.resume(10, 0, &PACE));
     }

@@ -8,7 +8,8 @@ mod amd;
 mod intel;
 
 use crate::hwp::{Model, Request};
-use crate::options::{ProcessorOptions, Vendor};
+use crate::options::{IdleOptions, ProcessorOptions, Vendor};
+use crate::residency::{self, Times};
 use crate::vcpu::Vcpu;
 
 const TSC: u32 = 0x10;
@@ -29,6 +30,8 @@ struct Meters {
     /// Ratio times time not idle.
     cycles: f64,
     joules: f64,
+    /// Time idle, by C-state.
+    idle: Times,
 }
 
 /// What a vendor's registers show of the present.
@@ -143,16 +146,17 @@ impl Processor {
         each_vendor!(&self.registers, registers => registers.is_autonomous())
     }
 
-    /// Time has passed, `busy_ns` of all time since the start not idle. While idle, the CPU takes
-    /// `idle_watts`, or where there are none what the table says for its ratio.
-    pub fn pass(&mut self, now_ns: u64, busy_ns: u64, idle_watts: Option<f64>) {
+    /// Time has passed, `busy_ns` of all time since the start not idle. While idle, the CPU takes the watts
+    /// of its `idle` state, or where there are none what the table says for its ratio.
+    pub fn pass(&mut self, now_ns: u64, busy_ns: u64, idle: Option<IdleOptions>) {
         let time_ns = now_ns.saturating_sub(self.now_ns);
         let busy_ns = busy_ns.saturating_sub(self.meters.busy_ns).min(time_ns);
         let (busy_watts, halted_watts) = self.options.watts[self.state()];
-        let idle_watts = idle_watts.unwrap_or(halted_watts);
+        let idle_watts = idle.and_then(|state| state.watts).unwrap_or(halted_watts);
         self.now_ns += time_ns;
         self.meters.busy_ns += busy_ns;
         self.meters.cycles += busy_ns as f64 * f64::from(self.ratio);
+        self.meters.idle[idle.map_or(0, |state| usize::from(state.c_state))] += time_ns - busy_ns;
         self.meters.joules += (busy_ns as f64 * busy_watts + (time_ns - busy_ns) as f64 * idle_watts) / 1e9;
         if let Some(model) = &mut self.model {
             model.worked(busy_ns, self.ratio);
@@ -204,20 +208,20 @@ impl Processor {
 
     /// What `rdtsc` gives.
     pub fn tsc(&self, now_ns: u64) -> u64 {
-        self.cycles_of(now_ns.saturating_sub(self.epoch_ns)).wrapping_add(self.tsc_offset)
-    }
-
-    /// Cycles at the base ratio.
-    fn cycles_of(&self, ns: u64) -> u64 {
-        (u128::from(ns) * u128::from(self.options.base) / 10) as u64
+        self.options.base_cycles(now_ns.saturating_sub(self.epoch_ns)).wrapping_add(self.tsc_offset)
     }
 
     /// A register of this CPU; `None` for those that QEMU answers. `package_joules` is the energy of all
     /// CPUs.
     pub fn read(&self, register: u32, package_joules: f64) -> Option<u64> {
+        if self.options.vendor == Vendor::Intel
+            && let Some(ns) = residency::core_ns(register, &self.meters.idle)
+        {
+            return Some(self.options.base_cycles(ns));
+        }
         Some(match register {
             TSC => self.tsc(self.now_ns),
-            MPERF => self.cycles_of(self.meters.busy_ns),
+            MPERF => self.options.base_cycles(self.meters.busy_ns),
             APERF => (self.meters.cycles / 10.0) as u64,
             AMD_MPERF if self.options.vendor == Vendor::Amd => return self.read(MPERF, package_joules),
             AMD_APERF if self.options.vendor == Vendor::Amd => return self.read(APERF, package_joules),
@@ -298,7 +302,7 @@ pub fn follow(processor: &mut Processor, vcpu: &mut Vcpu, now_ns: u64, count: u6
 
 fn step(processor: &mut Processor, vcpu: &mut Vcpu, now_ns: u64, count: u64, pace: &[f64]) {
     vcpu.account(now_ns, count, pace);
-    processor.pass(now_ns, vcpu.busy_ns(), vcpu.idle_watts());
+    processor.pass(now_ns, vcpu.busy_ns(), vcpu.resting());
     processor.decide();
     adopt(processor, vcpu, now_ns, count, pace);
 }
@@ -429,9 +433,23 @@ mod tests {
     }
 
     #[test]
+    fn residency_counts_cycles_of_the_tsc_and_is_not_written() {
+        let state = |c_state| Some(IdleOptions { exit_ns: 0, watts: None, c_state });
+        let mut cpu = alone(false);
+        cpu.pass(MS, 0, state(3));
+        cpu.pass(3 * MS, MS / 2, state(6));
+        cpu.pass(7 * MS, MS / 2, state(8));
+        cpu.pass(8 * MS, MS / 2, state(1));
+        assert!(cpu.write(0x3fd, 0));
+        let counted = [0x3fc, 0x3fd, 0x3fe].map(|register| cpu.read(register, 0.0));
+        assert_eq!(counted, [4_000_000, 6_000_000, 16_000_000].map(Some));
+        assert_eq!(processor(Vendor::Amd, true).read(0x3fd, 0.0), None);
+    }
+
+    #[test]
     fn an_idle_state_takes_its_own_watts() {
         let mut cpu = alone(false);
-        cpu.pass(1_000 * MS, 0, Some(0.25));
+        cpu.pass(1_000 * MS, 0, Some(IdleOptions { exit_ns: 0, watts: Some(0.25), c_state: 6 }));
         cpu.pass(2_000 * MS, 0, None);
         assert!((cpu.joules() - 1.25).abs() < 1e-9, "{}", cpu.joules());
     }
