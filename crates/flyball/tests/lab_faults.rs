@@ -115,7 +115,7 @@ fn what_no_machine_can_be_made_of_is_told() {
         (1, &["--kernel", "./text"][..], "it is no bzImage: the signature `HdrS` is missing"),
         (1, &["--kernel", "./nothing"], "there is no such file"),
         (1, &["--kernel", "2.4"], "no apt source of this machine offers it; `flyball lab kernels` lists"),
-        (2, &["--pstates", "laptop-6"], "`laptop-5`, `server-8`"),
+        (2, &["--pstates", "laptop-6"], "`laptop-5`, `pentium-4-clockmod`"),
         (
             2,
             &["--disk", "plian-7200"],

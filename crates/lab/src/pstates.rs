@@ -21,7 +21,7 @@ use strict_toml::Place;
 use toml::Spanned;
 
 /// The tables that ship with the program: name and text.
-const SHIPPED: [(&str, &str); 14] = [
+const SHIPPED: [(&str, &str); 15] = [
     ("granite-rapids", include_str!("../../../studies/machines/pstates/granite-rapids.toml")),
     ("i7-6700k-acpi", include_str!("../../../studies/machines/pstates/i7-6700k-acpi.toml")),
     ("i7-6700k-hwp", include_str!("../../../studies/machines/pstates/i7-6700k-hwp.toml")),
@@ -31,6 +31,7 @@ const SHIPPED: [(&str, &str); 14] = [
     ("i7-6700t-pstate", include_str!("../../../studies/machines/pstates/i7-6700t-pstate.toml")),
     ("i7-860", include_str!("../../../studies/machines/pstates/i7-860.toml")),
     ("laptop-5", include_str!("../../../studies/machines/pstates/laptop-5.toml")),
+    ("pentium-4-clockmod", include_str!("../../../studies/machines/pstates/pentium-4-clockmod.toml")),
     ("server-8", include_str!("../../../studies/machines/pstates/server-8.toml")),
     ("server-9", include_str!("../../../studies/machines/pstates/server-9.toml")),
     ("xeon-e5-2683v3-acpi", include_str!("../../../studies/machines/pstates/xeon-e5-2683v3-acpi.toml")),
@@ -311,6 +312,17 @@ mod tests {
         assert_eq!(load("laptop-5", Path::new("")).unwrap().states.len(), 5);
     }
 
+    /// The report on dm-crypt says of p4-clockmod that it saves none.
+    #[test]
+    fn throttling_takes_no_less_energy_for_an_instruction_and_as_much_while_idle() {
+        let states = load("pentium-4-clockmod", Path::new("")).unwrap().states;
+        let eighths: Vec<f64> = states.iter().map(|state| state.speed * 8.0).collect();
+        assert_eq!(eighths, [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
+        let joules = |state: &PState| state.busy_watts.unwrap() / state.speed;
+        assert!(states.windows(2).all(|pair| joules(&pair[1]) > joules(&pair[0])));
+        assert!(states.iter().all(|state| state.idle_watts == states[0].idle_watts));
+    }
+
     #[test]
     fn a_bad_table_is_refused_with_its_line() {
         for (from, to, expected) in [
@@ -347,7 +359,7 @@ mod tests {
     fn an_unknown_name_lists_the_shipped_ones_and_a_missing_file_names_its_path() {
         let error = load("laptop", Path::new("/study")).unwrap_err().to_string();
         assert!(
-            error.contains("`laptop`") && error.contains("`laptop-5`, `server-8`, `server-9`"),
+            error.contains("`laptop`") && error.contains("`laptop-5`, `pentium-4-clockmod`, `server-8`"),
             "{error}"
         );
         let error = load("my.toml", Path::new("/nonexistent/study")).unwrap_err().to_string();

@@ -39,6 +39,7 @@ macro_rules! shipped {
 pub const SHIPPED: &[ShippedStudy] = shipped![
     "check",
     "dmcrypt-beside",
+    "dmcrypt-duty",
     "dmcrypt-ondemand",
     "governor-grid",
     "iometer",
