@@ -61,7 +61,7 @@ fn each_setting_that_no_other_beats_has_its_figures_and_the_command_that_keeps_i
     let screen = with(&data, |report| report::short_text(report, "flyball", 80));
     let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
-        "of 4 cells no other beats in throughput and watts together: 2, from `performance`",
+        "Of 4 cells no other beats in throughput and watts together: 2, from `performance`",
         "performance: 100 MB/s, 30.0 W, 300 J per GB",
         "powersave: 50.0 MB/s, 10.0 W, 200 J per GB",
         "flyball tune --set governor=performance --persist",
