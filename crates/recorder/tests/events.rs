@@ -377,3 +377,66 @@ fn without_processes_events_are_recorded_and_nobody_is_the_workload() {
     let facts = Facts::read(|| Ok(BufReader::new(File::open(&file)?))).unwrap();
     assert!(facts.all_recorded() > 0 && !facts.roles.contains_key(&Role::Workload));
 }
+
+/// A small filesystem that is gone with this value; `None` where none can be mounted.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(path: PathBuf, size: &str) -> Option<Self> {
+        fs::create_dir(&path).unwrap();
+        let size = format!("size={size}");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path).output();
+        match mount {
+            Ok(output) if output.status.success() => Some(Self(path)),
+            _ => {
+                eprintln!("skipped: no tmpfs can be mounted");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// Where the disk has no room for the events any more, they end there, which is said; samples go on.
+#[test]
+fn events_on_a_full_disk_end_early_and_say_so_and_samples_go_on() {
+    let Some(_alone) = can_record() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(folder.path().join("small"), "1280k") else { return };
+    let file = small.0.join("events");
+    let config = RecorderConfig {
+        events: Some(Events::of("sched".parse().unwrap(), file.clone())),
+        ..RecorderConfig::new(INTERVAL, folder.path().join("spool"))
+    };
+    let recorder = Recorder::start(config).unwrap();
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    let answers = std::thread::spawn(move || {
+        let mut byte = [0];
+        while there.read(&mut byte).unwrap() > 0 {
+            there.write_all(&byte).unwrap();
+        }
+    });
+    // Some 100,000 switches and wake-ups: several times what there is room for.
+    for _ in 0..25_000 {
+        here.write_all(&[7]).unwrap();
+        here.read_exact(&mut [0]).unwrap();
+    }
+    drop(here);
+    answers.join().unwrap();
+    let recording = recorder.stop().unwrap();
+    let report = recording.report();
+    let early =
+        report.absent.iter().find(|note| note.starts_with("the events end early")).expect("it is said");
+    assert!(early.contains("No space left on device"), "{early}");
+    assert!(report.samples > 10, "{report:?}");
+    // What the disk took is read, to where it ends, and says that it is not all.
+    let facts = Facts::read(|| Ok(BufReader::new(File::open(&file)?))).unwrap();
+    assert!(!facts.is_whole && facts.all_recorded() > 1000, "{}", facts.all_recorded());
+    let whole = fs::metadata(&file).unwrap().len();
+    assert!(whole <= 1280 << 10, "{whole}");
+}

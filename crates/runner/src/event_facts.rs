@@ -124,6 +124,23 @@ pub fn loss(facts: &Facts) -> Option<String> {
     for (cpu, unseen) in facts.unseen_switches() {
         lacks.push(format!("at least {unseen} switches of CPU {cpu} were not even counted by the kernel"));
     }
+    if !facts.is_whole {
+        lacks.push(format!("the events end after {}: what came then is not known", facts.span));
+    }
     let follows = "what follows a loss is unknown until it is seen again";
     (!lacks.is_empty()).then(|| format!("{}; {follows}", lacks.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_end_early_are_told_among_the_warnings() {
+        let whole = Facts { is_whole: true, ..Facts::default() };
+        assert_eq!(loss(&whole), None);
+        let cut = Facts { span: Nanos::from_millis(1500), ..Facts::default() };
+        let said = loss(&cut).expect("it is said");
+        assert!(said.starts_with("the events end after 1.50 s"), "{said}");
+    }
 }
