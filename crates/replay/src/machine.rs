@@ -99,6 +99,7 @@ impl Machine {
             about: String::new(),
             kernel,
             dilation: 1.0,
+            slice_dilation: 1.0,
             hz: inventory.kernel.hz.filter(|hz| TICKS.contains(hz)).unwrap_or(USUAL_HZ).into(),
             memory: inventory.memory.total.unwrap_or(Bytes::new(0)),
             cpu: CpuSpec {

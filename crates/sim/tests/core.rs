@@ -48,7 +48,7 @@ fn disk(name: &str) -> DiskSpec {
 
 fn of_policies(policies: Vec<PolicySpec>) -> Cpus {
     Cpus::new(CpusSpec {
-        dilation: 1.0,
+        slice_dilation: 1.0,
         policies,
         tick: Nanos::from_millis(4),
         switch: Cost::NONE,

@@ -164,6 +164,7 @@ fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
         None => {
             spec.cpu.work_per_cycle = dilation.unwrap_or(1.0);
             spec.dilation = dilation.unwrap_or(1.0);
+            spec.slice_dilation = spec.dilation;
         }
     }
     spec.costs.work_per_cycle = spec.cpu.work_per_cycle;

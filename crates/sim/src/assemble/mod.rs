@@ -161,7 +161,7 @@ fn cpus_spec(
         power: power(machine),
         kernel: machine.kernel,
         base_khz: machine.cpu.base.khz(),
-        dilation: machine.dilation,
+        slice_dilation: machine.slice_dilation,
     })
 }
 

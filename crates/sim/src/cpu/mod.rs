@@ -131,9 +131,9 @@ pub struct CpusSpec {
     pub kernel: KernelVersion,
     /// At which TSC and MPERF count, in kHz.
     pub base_khz: u64,
-    /// By how much a lab machine is slower than the one that it stands for: so much shorter are the
-    /// scheduler's slices in the time of that machine. 1 for any other.
-    pub dilation: f64,
+    /// By how much shorter the scheduler's slices are than the kernel's: 1 but for some lab machines, which
+    /// are slower than those that they stand for.
+    pub slice_dilation: f64,
     /// Idle states, where there are any that take time to leave.
     pub idle: Option<IdleSpec>,
 }
@@ -145,7 +145,7 @@ impl CpusSpec {
         Self {
             base_khz: policies[0].view.current.khz(),
             policies,
-            dilation: 1.0,
+            slice_dilation: 1.0,
             tick: Nanos::from_millis(4),
             switch: Cost::NONE,
             upkeep: Upkeep::default(),
@@ -162,14 +162,14 @@ impl Cpus {
     /// # Panics
     /// Where a CPU is in no policy or in two: whoever reads a machine file has checked that.
     pub fn new(spec: CpusSpec) -> Self {
-        let CpusSpec { policies, tick, switch, upkeep, power, kernel, base_khz, dilation, idle } = spec;
+        let CpusSpec { policies, tick, switch, upkeep, power, kernel, base_khz, slice_dilation, idle } = spec;
         let count = policies.iter().map(|p| p.cpus.len()).sum();
         let mut all = Self {
             cpus: Vec::new(),
             policies: Vec::new(),
             threads: Vec::new(),
             tick_ns: tick.get(),
-            turns: Turns::of(kernel, count).shortened(dilation),
+            turns: Turns::of(kernel, count).shortened(slice_dilation),
             switch,
             upkeep,
             rcu: None,

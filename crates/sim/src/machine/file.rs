@@ -161,6 +161,7 @@ pub(super) fn parse(text: &str) -> Result<MachineSpec, Error> {
         kernel,
         hz,
         dilation: 1.0,
+        slice_dilation: 1.0,
         memory: file.memory.0,
         cpu,
         disks,

@@ -198,6 +198,11 @@ pub struct MachineSpec {
     /// the tick and fio's looks at its jobs, come so much more often in the time of that machine. 1 for any
     /// other.
     pub dilation: f64,
+    /// By how much shorter the scheduler's slices are in the time of that machine. That of an unpaced lab
+    /// machine is its dilation. 1 for a paced one, although its slices are the kernel's too: RCU's thread,
+    /// which the model wakes up three times as often as such a guest does, would take the CPU from a
+    /// program at each tick (docs/FIDELITY.md, "What does not fit").
+    pub slice_dilation: f64,
     /// Memory.
     pub memory: Bytes,
     /// CPUs.
