@@ -118,8 +118,25 @@ fn beside_load(report: &Report) -> Option<Lead> {
     let is_host = run.provenance == Provenance::Host && run.command.iter().any(|word| word == "run");
     (is_host && report.summary.cells.iter().any(is_lost)).then(|| Lead {
         why: "Other work disturbed all trials of a cell; beside it they count, and say so.".to_owned(),
-        step: Step::new("the same beside the machine's load", under_load_command(&run.command)),
+        step: Step::new(
+            "the same beside the machine's load",
+            under_load_command(&without_notebook(&run.command)),
+        ),
     })
+}
+
+/// What was typed, without the notebook: each step names the one that the run is in.
+fn without_notebook(typed: &[String]) -> Vec<String> {
+    let mut words = typed.iter();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "--notebook" {
+            words.next();
+        } else if !word.starts_with("--notebook=") {
+            kept.push(word.clone());
+        }
+    }
+    kept
 }
 
 /// What leads on from a run, the reasons, all that was measured, and the page.

@@ -241,6 +241,12 @@ fn a_run_that_its_machines_load_spoilt_names_the_run_beside_it() {
     let load = Disturbance { kind: "other-load".into(), detail: String::new() };
     case.data.trials[0].validity = Validity::Disturbed(vec![load]);
     assert!(shown(&case).contains(command), "{}", shown(&case));
+    for notebook in [&["--notebook", "n"][..], &["--notebook=n"]] {
+        let words = notebook.iter().chain(&["run", "s.toml"]).map(|word| (*word).to_owned());
+        case.data.run.command = words.collect();
+        let screen = short_text(&case.report(), "flyball --notebook n", 80);
+        assert!(screen.contains("    flyball --notebook n run s.toml --under-load --new\n"), "{screen}");
+    }
     let stepped = Disturbance { kind: "clock-stepped".into(), detail: String::new() };
     case.data.trials[0].validity = Validity::Disturbed(vec![stepped]);
     assert!(!shown(&case).contains("--under-load"), "another disturbance than load remains");
