@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
+mod damage;
+
+use damage::damage;
 use domain::profile::{Profile, Subsystem};
 use domain::trace::Role;
 use events::foreign::{Converted, Error, converter_naming};
@@ -184,21 +187,12 @@ fn a_call_stack_without_end_is_cut() {
 
 proptest! {
     #[test]
-    fn no_damage_makes_it_panic(
-        which in 0..3_usize,
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
-        cut in any::<prop::sample::Index>(),
-    ) {
-        let mut bytes = [TEXT, ALL, DATA][which].to_vec();
-        let length = bytes.len();
-        for (at, byte) in changes {
-            bytes[at.index(length)] = byte;
-        }
-        for bytes in [&bytes[..], &bytes[..cut.index(length)]] {
+    fn no_damage_makes_it_panic(damage in damage(3)) {
+        for bytes in damage.to(&[TEXT, ALL, DATA]) {
             let mut output = Vec::new();
-            let converted = match which {
-                2 => perf_data::convert_naming(bytes, KALLSYMS, &mut output),
-                _ => perf_script::convert(bytes, &mut output),
+            let converted = match damage.which {
+                2 => perf_data::convert_naming(&bytes, KALLSYMS, &mut output),
+                _ => perf_script::convert(&bytes, &mut output),
             };
             if converted.is_ok() {
                 let _ = Facts::read(|| Ok(Cursor::new(&output)));

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
+mod damage;
+
+use damage::damage;
 use domain::trace::Role;
 use events::foreign::{Converted, Error};
 use events::perf_script::convert;
@@ -208,18 +211,9 @@ fn a_text_without_events_says_what_has_some() {
 
 proptest! {
     #[test]
-    fn no_damage_makes_it_panic(
-        which in 0..3_usize,
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
-        cut in any::<prop::sample::Index>(),
-    ) {
-        let mut bytes = [TEXT, TASKS, MANY][which].to_vec();
-        let length = bytes.len();
-        for (at, byte) in changes {
-            bytes[at.index(length)] = byte;
-        }
-        for bytes in [&bytes[..], &bytes[..cut.index(length)]] {
-            if let Ok((_, output)) = converted(bytes) {
+    fn no_damage_makes_it_panic(damage in damage(3)) {
+        for bytes in damage.to(&[TEXT, TASKS, MANY]) {
+            if let Ok((_, output)) = converted(&bytes) {
                 let _ = Facts::read(|| Ok(Cursor::new(&output)));
             }
         }

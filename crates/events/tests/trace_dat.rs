@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
+mod damage;
+
+use damage::damage;
 use domain::trace::Role;
 use events::foreign::{Converted, Error};
 use events::trace_dat::convert;
@@ -193,18 +196,9 @@ fn a_kernel_thread_is_known_by_its_work_and_nobody_is_there_before_it_is_seen_to
 
 proptest! {
     #[test]
-    fn no_damage_makes_it_panic(
-        which in 0..3_usize,
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
-        cut in any::<prop::sample::Index>(),
-    ) {
-        let mut bytes = [V6, V7, ZSTD][which].to_vec();
-        let length = bytes.len();
-        for (at, byte) in changes {
-            bytes[at.index(length)] = byte;
-        }
-        for bytes in [&bytes[..], &bytes[..cut.index(length)]] {
-            if let Ok((_, output)) = converted(bytes) {
+    fn no_damage_makes_it_panic(damage in damage(3)) {
+        for bytes in damage.to(&[V6, V7, ZSTD]) {
+            if let Ok((_, output)) = converted(&bytes) {
                 // What comes out is read or refused.
                 let _ = Facts::read(|| Ok(Cursor::new(&output)));
             }
