@@ -36,9 +36,15 @@ const BURSTS: &str = "exec 9<>/run/quiet; c=/sys/devices/system/cpu; p=$c/cpufre
     b=$c/intel_pstate/hwp_dynamic_boost; [ -e $b ] && [ $(< $b) = 1 ] && dd if=/dev/nullb0 of=/dev/null bs=4k count=100 iflag=direct; \
     if [ \"$s\" = passive ]; then read -r most < $p/scaling_max_freq; \
     turbo() { if [ -e $c/intel_pstate/no_turbo ]; then echo $((1 - $1)) > $c/intel_pstate/no_turbo; else echo $1 > $c/cpufreq/boost; fi; }; \
-    work() { for ((k = 0; k < 200; k++)); do :; done; show $1-khz $p/scaling_cur_freq; }; \
+    work() { readings $p/scaling_cur_freq 60; median $1-khz; }; \
     work turbo; turbo 0; work base; echo 2000000 > $p/scaling_max_freq; work limited; turbo 1; work still; \
     echo $most > $p/scaling_max_freq; work again; fi; show after $e";
+
+/// Reads a file five times, after so many rounds of work each, and says the median. A reading of
+/// scaling_cur_freq is of one tick, between whose two counters the host may do something else.
+const READINGS: &str = r#"readings() { all=(); local k n v; for ((n = 0; n < 5; n++)); do for ((k = 0; k < $2; k++)); do :; done; read -r v < $1; all+=($v); done; }; \
+    median() { local most=0 v w below; for v in ${all[@]}; do below=0; for w in ${all[@]}; do ((w < v)) && ((below++)); done; \
+    ((below < 3 && v > most)) && most=$v; done; echo $1 $most; }; "#;
 
 /// What a machine runs under each level.
 struct Machine<'a> {
@@ -61,7 +67,7 @@ const ONE_CPU: Machine = Machine { vcpus: 1, script: BURSTS, repeats: 1 };
 
 fn study(machine: &Machine, table: &str, levels: &[(&str, &str)]) -> String {
     let Machine { vcpus, script, repeats } = machine;
-    let script = script.replace("\\\n", "");
+    let script = [READINGS, script].concat().replace("\\\n", "");
     let level = |(name, settings): &(&str, &str)| {
         format!("[[factor.policy.level]]\nname = \"{name}\"\nsettings = {{ {settings} }}\n")
     };
@@ -475,13 +481,10 @@ fn idle_states_are_entered_as_the_kernel_says_and_none_that_takes_longer_to_leav
 
 /// What the second CPU is at while it works alone, limited to 2 GHz and not, and while the first one works at
 /// its highest. The kernel tells the frequency of the last tick alone, and within that the first CPU may have
-/// had work of its own, which the second's limit does not slow: the least of five readings is without.
+/// had work of its own, which the second's limit does not slow: the median of five readings is without.
 const BESIDE: &str = r#"c=/sys/devices/system/cpu; p=$c/cpufreq/policy1; show() { read -r v < $2; echo $1 $v; }; \
-    work() { local t=${EPOCHREALTIME/./} all=() median=0 v w below; \
-    for ((n = 0; n < 5; n++)); do for ((k = 0; k < 300; k++)); do :; done; read -r v < $p/scaling_cur_freq; all+=($v); done; \
-    echo $1-micros $(( ${EPOCHREALTIME/./} - t )); \
-    for v in ${all[@]}; do below=0; for w in ${all[@]}; do ((w < v)) && ((below++)); done; ((below < 3 && v > median)) && median=$v; done; \
-    echo $1-khz $median; }; \
+    work() { local t=${EPOCHREALTIME/./}; readings $p/scaling_cur_freq 300; \
+    echo $1-micros $(( ${EPOCHREALTIME/./} - t )); median $1-khz; }; \
     taskset -pc 1 $$ > /dev/null; sleep 1; work solo; echo 2000000 > $p/scaling_max_freq; sleep 1; work limited; \
     taskset -c 0 sh -c "while :; do :; done" & b=$!; sleep 1; work beside; kill $b; echo 4200000 > $p/scaling_max_freq"#;
 
@@ -499,8 +502,7 @@ fn cores_that_share_a_frequency_get_the_highest_that_a_busy_one_asks_for_and_tur
         for (level, solo) in [("turbo", 4.2e6), ("base", 4e6)] {
             let (seen, _) = &seen[level];
             println!("{kernel} {level}: {:?}", seen.said);
-            // The first CPU has work of its own now and then, during which there is no turbo. A reading is of
-            // one tick, between whose two counters the host may do something else: of five the median.
+            // The first CPU has work of its own now and then, during which there is no turbo.
             for (when, khz, least) in [("solo", solo, 0.94), ("beside", 4e6, 0.98)] {
                 let share = seen.number(&format!("{when}-khz")) / khz;
                 assert!(share > least && share < 1.02, "{level}, {when}: {:?}", seen.said);
