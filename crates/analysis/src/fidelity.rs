@@ -5,7 +5,7 @@
 //! good the fit is. The error of a cell is model / measured − 1, of medians; that of a set is the mean of its
 //! cells' absolute errors, and the largest of them.
 
-use crate::stats::quantile::median;
+use crate::stats::quantile::{median, relative_deviation, root_mean_square};
 use crate::summary::RunData;
 use domain::ids::CellId;
 use domain::plan::{Cell, Plan};
@@ -55,6 +55,9 @@ pub struct Pair {
     pub disturbed: bool,
     /// Median of what the model says.
     pub modelled: f64,
+    /// The relative standard deviation of its trials, as measured and as modelled; `None` where one of both
+    /// has fewer than two.
+    pub deviations: Option<(f64, f64)>,
 }
 
 impl Pair {
@@ -76,6 +79,18 @@ pub struct Errors {
     pub mean: f64,
     /// The largest absolute error.
     pub worst: f64,
+}
+
+/// By how much the trials of one cell differ: standard deviations relative to the mean, pooled over a set of
+/// cells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// How many cells have two trials or more in both runs.
+    pub cells: usize,
+    /// As measured.
+    pub measured: f64,
+    /// As modelled.
+    pub modelled: f64,
 }
 
 /// What a level of the study's primary factor changes against its first level, everything else alike, in both
@@ -155,6 +170,17 @@ impl Fidelity {
             worst: errors.iter().copied().fold(0.0, f64::max),
         })
     }
+
+    /// By how much trials of one cell differ, in one half or in all; `None` where no cell has enough trials.
+    pub fn spread(&self, half: Option<Half>) -> Option<Spread> {
+        let of = self.pairs.iter().filter(|pair| half.is_none_or(|half| pair.half == half));
+        let (measured, modelled): (Vec<f64>, Vec<f64>) = of.filter_map(|pair| pair.deviations).unzip();
+        Some(Spread {
+            cells: measured.len(),
+            measured: root_mean_square(&measured)?,
+            modelled: root_mean_square(&modelled)?,
+        })
+    }
 }
 
 /// Holds a model's runs against measured ones by a metric. Of a cell's trials the valid ones count; where
@@ -164,7 +190,8 @@ pub fn fidelity(measured: &[RunData], modelled: &[RunData], metric: &str) -> Fid
     let (measured, modelled) = (values(measured, metric), values(modelled, metric));
     let mut fidelity = Fidelity::default();
     for (cell, (valid, disturbed)) in &measured {
-        let other = modelled.get(cell).and_then(|(valid, _)| median(valid));
+        let model = modelled.get(cell).map_or(&[][..], |(valid, _)| valid);
+        let other = median(model);
         let own = median(valid).or_else(|| median(disturbed));
         let (Some(modelled), Some(own)) = (other, own) else {
             fidelity.missing.push(cell.clone());
@@ -178,6 +205,7 @@ pub fn fidelity(measured: &[RunData], modelled: &[RunData], metric: &str) -> Fid
             n,
             disturbed: valid.is_empty(),
             modelled,
+            deviations: relative_deviation(valid).zip(relative_deviation(model)),
         });
     }
     let pair = |cell: &CellId| fidelity.pairs.iter().find(|pair| pair.cell == *cell);
@@ -189,6 +217,15 @@ pub fn fidelity(measured: &[RunData], modelled: &[RunData], metric: &str) -> Fid
     };
     fidelity.effects = references.iter().filter_map(effect).collect();
     fidelity
+}
+
+/// By how much the trials of one cell of a run differ that count: the standard deviation of the study's
+/// metric relative to the mean, pooled over all cells with two trials or more. `None` where there is no such
+/// cell.
+pub fn deviation_within_cells(run: &RunData) -> Option<f64> {
+    let values = values(std::slice::from_ref(run), &run.study.measure.metric);
+    let deviations: Vec<f64> = values.values().filter_map(|(valid, _)| relative_deviation(valid)).collect();
+    root_mean_square(&deviations)
 }
 
 /// By cell: the one that differs from it in the primary factor alone, and has that factor's first level.
@@ -239,7 +276,7 @@ mod tests {
 
     fn pair(cell: &str, measured: f64, modelled: f64) -> Pair {
         let cell = CellId::from_stored(cell);
-        Pair { half: Half::of(&cell), cell, measured, n: 1, disturbed: false, modelled }
+        Pair { half: Half::of(&cell), cell, measured, n: 1, disturbed: false, modelled, deviations: None }
     }
 
     #[test]
@@ -272,6 +309,21 @@ mod tests {
         assert_eq!((signs.notable, signs.wrong), (2, 2));
         assert!((signs.worst - 0.6).abs() < 1e-9 && (signs.mean - 0.31).abs() < 1e-9, "{signs:?}");
         assert_eq!(Fidelity::default().signs(None), None);
+    }
+
+    #[test]
+    fn the_spread_of_cells_is_pooled_over_those_that_have_two_trials_in_both_runs() {
+        let of = |deviations| Pair { deviations, ..pair("a", 1.0, 1.0) };
+        let pairs = vec![of(Some((0.03, 0.0))), of(Some((0.04, 0.01))), of(None)];
+        let found = Fidelity { pairs, ..Fidelity::default() }.spread(None).unwrap();
+        assert_eq!(found.cells, 2);
+        assert!((found.measured - 0.035_355).abs() < 1e-6 && (found.modelled - 0.007_071).abs() < 1e-6);
+        assert_eq!(Fidelity::default().spread(None), None);
+        let study = study(&[("bs", &["4k"])]);
+        let run =
+            |step: f64| run(study.clone(), 3, move |_, n| vec![("throughput", 100.0 + step * f64::from(n))]);
+        let found = fidelity(&[run(1.0)], &[run(0.0)], "throughput").spread(None).unwrap();
+        assert!((found.measured - 0.01).abs() < 1e-3 && found.modelled == 0.0, "{found:?}");
     }
 
     #[test]

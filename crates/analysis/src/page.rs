@@ -146,7 +146,7 @@ pub struct Measured {
     pub range: (f64, f64),
     /// How many trials; at least one.
     pub trials: usize,
-    /// Where they come from: those of a simulation differ in their seeds alone.
+    /// Where they come from: those of a simulation differ by what is drawn from their seeds.
     pub provenance: Provenance,
 }
 

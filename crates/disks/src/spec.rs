@@ -52,6 +52,20 @@ impl DiskSpec {
         Ok(self)
     }
 
+    /// Multiplies all times of a flash disk by this factor: those of the flash, of the controller and of its
+    /// transfers. A hard disk stays as it is.
+    pub fn slow_flash(&mut self, factor: f64) {
+        let MediumSpec::Ssd(ssd) = &mut self.medium else { return };
+        let InterfaceSpec { rate, command_time, command_latency, .. } = &mut self.interface;
+        for rate in [&mut ssd.channel_rate, rate] {
+            *rate = Bytes::new((rate.get() as f64 / factor).round() as u64);
+        }
+        let flash = [&mut ssd.page_read, &mut ssd.page_program, &mut ssd.block_erase, &mut ssd.flush_time];
+        for time in flash.into_iter().chain([command_time, command_latency]) {
+            *time = Nanos::new((time.get() as f64 * factor).round() as u64);
+        }
+    }
+
     /// As SCSI's block device characteristics tell it (VPD page B1h): revolutions a minute, or 1 for a medium
     /// that does not rotate.
     pub fn rotation_rate(&self) -> u16 {

@@ -7,7 +7,7 @@ use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
 use sim::block::Interrupts;
 use sim::cpu::{Begins, IdleState, IdleTime};
-use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState};
+use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState, Variation};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -125,6 +125,7 @@ impl Machine {
             disks: Vec::new(),
             links: BTreeMap::new(),
             costs: no_costs(),
+            variation: Variation::NONE,
         };
         let at_rest = at_rest(cpufreq, policy, driver);
         let mut machine = Self {
@@ -236,7 +237,7 @@ fn idle_states(inventory: &Inventory) -> Vec<IdleState> {
 fn no_costs() -> Costs {
     let nothing =
         || Figure { is: 0.0, origin: Origin::Source("part of the CPU time that was recorded".into()) };
-    Costs { given: [("switch", nothing())].into(), work_per_cycle: 1.0 }
+    Costs { given: [("switch", nothing())].into(), work_per_cycle: 1.0, factor: 1.0 }
 }
 
 fn at_rest(cpufreq: &Cpufreq, policy: &Policy, driver: Driver) -> Vec<SettingRequest> {

@@ -9,7 +9,7 @@ use governors::KernelVersion;
 use replay::{Demand, Load, Machine, Replay};
 use sim::block::Interrupts;
 use sim::cpu::{Begins, IdleTime};
-use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState};
+use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState, Variation};
 use std::collections::BTreeMap;
 
 fn setting(name: &str, value: &str) -> SettingRequest {
@@ -50,7 +50,8 @@ fn machine(cpus: usize, in_force: &[(&str, &str)]) -> Machine {
             },
             disks: Vec::new(),
             links: BTreeMap::new(),
-            costs: Costs { given: [("switch", nothing)].into(), work_per_cycle: 1.0 },
+            costs: Costs { given: [("switch", nothing)].into(), work_per_cycle: 1.0, factor: 1.0 },
+            variation: Variation::NONE,
         },
         at_rest: in_force.clone(),
         in_force,

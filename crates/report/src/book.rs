@@ -278,7 +278,7 @@ fn what_was_published(report: &PageReport) -> Vec<Block> {
 }
 
 const LEGEND: &str = "✓ the whole interval agrees with what was published, ✗ none of it does, ? a part of it does or there are too \
-     few trials for an interval. A simulation's trials differ in their seeds alone: its intervals are over these, say nothing of \
+     few trials for an interval. A simulation's trials differ by their seeds, and by the sources of variation in the machine's file: its intervals are over these, say nothing of \
      how far the model is from a machine, and where they are too few for one all of them have to agree. In brackets after a published value: from where to where a figure agrees with it; after one of \
      ours: its interval, and the number of trials that count, of both cells where one is divided by another. \"absolute\" is a figure in its unit, \"ratio\" one cell over \
      another, \"bound\" and \"order\" are the same where only a bound was published. Columns are never compared with one \

@@ -1,6 +1,6 @@
 //! How well a model agrees with what was measured, as text and JSON.
 
-use analysis::fidelity::{Errors, Fidelity, Half, NOTABLE, Signs};
+use analysis::fidelity::{Errors, Fidelity, Half, NOTABLE, Signs, Spread};
 use domain::inert::{Lines, one_line};
 use serde_json::json;
 
@@ -60,6 +60,21 @@ pub fn fidelity_text(found: &Fidelity, metric: &str) -> Lines {
             }
         }
     }
+    if found.spread(None).is_some() {
+        text.blank();
+        text.line(
+            "spread: standard deviation of the trials of a cell, relative to their mean, pooled over cells",
+        );
+        for (name, half) in HALVES {
+            if let Some(Spread { cells, measured, modelled }) = found.spread(half) {
+                text.line(format_args!(
+                    "  {name}: {cells} cells, measured {:.2}%, model {:.2}%",
+                    measured * 100.0,
+                    modelled * 100.0
+                ));
+            }
+        }
+    }
     if !found.missing.is_empty() {
         let names: Vec<&str> = found.missing.iter().map(|cell| cell.as_str()).collect();
         text.line(format_args!("  not in both: {} cells: {}", names.len(), names.join(", ")));
@@ -86,6 +101,9 @@ pub fn fidelity_json(found: &Fidelity, metric: &str) -> String {
             .signs(half)
             .map(|s| json!({ "notable": s.notable, "wrong_sign": s.wrong, "mean": s.mean, "worst": s.worst }))
     };
+    let spread = |half| {
+        found.spread(half).map(|s| json!({ "cells": s.cells, "measured": s.measured, "model": s.modelled }))
+    };
     let effects: Vec<_> = found
         .effects
         .iter()
@@ -101,6 +119,7 @@ pub fn fidelity_json(found: &Fidelity, metric: &str) -> String {
         "schema": SCHEMA, "metric": metric, "pairs": pairs, "missing": missing,
         "test": errors(Some(Half::Test)), "training": errors(Some(Half::Training)), "all": errors(None),
         "effects": effects,
+        "spread": { "test": spread(Some(Half::Test)), "training": spread(Some(Half::Training)), "all": spread(None) },
         "signs": { "test": signs(Some(Half::Test)), "training": signs(Some(Half::Training)), "all": signs(None) },
     });
     format!("{value:#}\n")

@@ -2,6 +2,7 @@
 
 use crate::assemble::{Assembled, LoadTarget, Models, SimRequest, assemble};
 use crate::engine::{Core, Stopped, World};
+use crate::load::background::BackgroundWork;
 use crate::load::bonnie::{BonnieLoad, Done};
 use crate::load::burner::Burner;
 use crate::load::jobs::{Given, Jobs, Watcher};
@@ -51,10 +52,13 @@ pub struct Simulated {
 /// would fail, takes longer than the study allows, or the model is stuck.
 pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
     has_its_metric(order)?;
+    let machine = order.machine.in_trial(order.seed);
+    let order = &SimRequest { machine: &machine, ..*order };
     let Assembled { mut world, target, settings, inventory, device } =
         assemble(order, loads::caching(order))?;
     let (load, beside) = (loads::of(order, target)?, loads::beside(order, target)?);
-    let before = lead(&mut world, beside, target, order.cell);
+    work_in_background(&mut world, order);
+    let before = lead(&mut world, beside, target, order);
     let account = put_in(&mut world, load, target, order);
     let measure = &order.study.measure;
     let mut recorder = Recorder::new(sink, measure.interval, before.now);
@@ -211,15 +215,35 @@ fn add_jobs(world: &mut World, mut jobs: Jobs, specs: Vec<loads::Job>, role: Rol
     world.add(Box::new(jobs));
 }
 
-/// Lets the loads beside a cell's workload run alone for as long as the longest of their leads, and says what
-/// the machine has done then.
-fn lead(world: &mut World, beside: Vec<(String, loads::Beside)>, target: LoadTarget, cell: &Cell) -> Before {
-    let Some(lead) = cell.beside.iter().map(|companion| companion.lead.get()).max() else {
+/// Puts on a machine what it does for itself.
+fn work_in_background(world: &mut World, order: &SimRequest<'_>) {
+    for work in &order.machine.variation.background {
+        let me = world.next_part();
+        let background = BackgroundWork::new(&mut world.core, me, work, order.machine, order.seed);
+        world.add(Box::new(background));
+    }
+}
+
+/// Lets the loads beside a cell's workload run alone for as long as the longest of their leads, and until the
+/// moment at which this trial's load begins, and says what the machine has done then.
+fn lead(
+    world: &mut World,
+    beside: Vec<(String, loads::Beside)>,
+    target: LoadTarget,
+    order: &SimRequest<'_>,
+) -> Before {
+    let longest = order.cell.beside.iter().map(|companion| companion.lead.get()).max().unwrap_or(0);
+    let start = order.machine.variation.start(order.seed).get() as f64 / order.machine.dilation;
+    let lead = longest + start as u64;
+    if lead == 0 {
         return Before::default();
-    };
+    }
     beside.into_iter().for_each(|(name, load)| put_beside(world, &name, load, target));
-    // They neither stop the machine nor end: it runs until the time is over.
-    world.run(lead, None, &mut ());
+    // They neither stop the machine nor end: it runs until the time is over. Where there are none, nothing
+    // is planned on it.
+    if world.run(lead, None, &mut ()) == Stopped::Stuck {
+        world.core.now = lead;
+    }
     Before::of(&mut world.core)
 }
 

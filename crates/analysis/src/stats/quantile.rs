@@ -42,6 +42,25 @@ pub fn relative_iqr(values: &[f64]) -> Option<f64> {
     Some(range / median.abs()).filter(|share| share.is_finite())
 }
 
+/// The sample standard deviation as a share of the mean. `None` with fewer than two values or where the mean
+/// is zero, or so near to it that no double holds the share.
+pub fn relative_deviation(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let deviation = (squares / (values.len() - 1) as f64).sqrt();
+    Some(deviation / mean.abs()).filter(|share| share.is_finite())
+}
+
+/// The root of the mean square, which pools the standard deviations of groups of one size; `None` without
+/// values.
+pub fn root_mean_square(values: &[f64]) -> Option<f64> {
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    (!values.is_empty()).then(|| (squares / values.len() as f64).sqrt())
+}
+
 /// The median absolute deviation from the median, not scaled; `None` without values.
 /// Hampel, "The influence curve and its role in robust estimation", JASA 69, 1974.
 pub fn mad(values: &[f64]) -> Option<f64> {
@@ -66,6 +85,16 @@ mod tests {
     fn no_value_has_no_median_and_one_is_its_own() {
         assert_eq!((median(&[]), mad(&[]), relative_iqr(&[])), (None, None, None));
         assert_eq!((median(&[7.0]), mad(&[7.0]), relative_iqr(&[7.0])), (Some(7.0), Some(0.0), None));
+    }
+
+    #[test]
+    fn deviations_are_those_of_samples_and_are_pooled_as_variances() {
+        // R 4: sd(c(9, 10, 11)) is 1.
+        assert!((relative_deviation(&[9.0, 10.0, 11.0]).unwrap() - 0.1).abs() < 1e-12);
+        assert_eq!(relative_deviation(&[1.0]), None);
+        assert_eq!(relative_deviation(&[-1.0, 1.0]), None);
+        assert!((root_mean_square(&[0.03, 0.04]).unwrap() - 0.035_355).abs() < 1e-6);
+        assert_eq!(root_mean_square(&[]), None);
     }
 
     #[test]

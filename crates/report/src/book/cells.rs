@@ -4,6 +4,7 @@ use crate::cpu_share::{notable, shown};
 use crate::published::{figures, trials, without_unit};
 use crate::sections::median;
 use crate::wording::range;
+use analysis::fidelity::deviation_within_cells;
 use analysis::page::{Held, Measured, Says, Seen};
 use analysis::published::{Agreement, Beside};
 use analysis::summary::{Comparison, RunData};
@@ -135,7 +136,14 @@ pub(super) fn run_line(run: &RunData) -> String {
     let trials = counted(run.trials.len() - traced, "trial");
     let confidence = percent(run.study.measure.confidence);
     let traced = if traced > 0 { format!(", {traced} for events alone") } else { String::new() };
-    format!("{}, {}, {valid} of {trials} count{traced}, {confidence} intervals", run.run.id, date(run))
+    let differ = deviation_within_cells(run).map_or_else(String::new, |deviation| {
+        format!("; trials of one cell differ by {:.2}% (standard deviation, pooled)", deviation * 100.0)
+    });
+    format!(
+        "{}, {}, {valid} of {trials} count{traced}, {confidence} intervals{differ}",
+        run.run.id,
+        date(run)
+    )
 }
 
 /// How many trials recorded events and are counted for nothing else.

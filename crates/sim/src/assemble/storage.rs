@@ -305,6 +305,7 @@ impl Builder<'_> {
         {
             ssd.state = SsdState::Filled;
         }
+        spec.slow_flash(self.order.machine.variation.media_factor(self.order.seed, self.disks));
         let interface = &mut spec.interface;
         interface.queue_depth =
             entry.window.map_or(interface.queue_depth, |most| most.min(interface.queue_depth));

@@ -38,6 +38,9 @@ pub enum Interrupts {
     Submitter,
     /// Any, at random: a controller of one interrupt that is delivered to whichever CPU the chipset takes.
     Any,
+    /// One for each disk, drawn when it first answers: where irqbalance(1) or the driver has put the
+    /// interrupt.
+    Drawn,
 }
 
 /// What stands before a disk.
@@ -98,6 +101,8 @@ pub struct Disk {
     requests: Slab<Asked>,
     waiting: Waiting,
     in_flight: u32,
+    /// The CPU of its interrupt, where that is drawn.
+    interrupted: Option<usize>,
 }
 
 /// A bio's pages lie in one piece as far as a segment goes (`max_segment_size`); those of several bios lie
@@ -121,7 +126,17 @@ impl Disk {
             Scheduler::MqDeadline => Waiting::Deadline(Box::default()),
         };
         let size = size.get();
-        Self { me, disk, device, size, spec, requests: Slab::default(), waiting, in_flight: 0 }
+        Self {
+            me,
+            disk,
+            device,
+            size,
+            spec,
+            requests: Slab::default(),
+            waiting,
+            in_flight: 0,
+            interrupted: None,
+        }
     }
 
     /// Whether a request without a plug waits for a worker to run the queue (`blk_mq_submit_bio` before
@@ -339,6 +354,7 @@ impl Part for Disk {
         let cpu = match self.spec.interrupts {
             Interrupts::Submitter => self.requests[token as u32].cpu as usize,
             Interrupts::Any => core.rng.below(core.cpus.count()),
+            Interrupts::Drawn => *self.interrupted.get_or_insert_with(|| core.rng.below(core.cpus.count())),
         };
         core.interrupt(cpu, self.spec.interrupt, self.me, token | HANDLED);
         self.dispatch(core);

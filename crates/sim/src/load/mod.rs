@@ -14,6 +14,7 @@
 //! Options whose effect on timing is not modelled are errors that name them: a simulation that passed one
 //! over would answer another question.
 
+pub mod background;
 pub mod bonnie;
 pub mod burner;
 mod dd;

@@ -101,6 +101,8 @@ pub struct Costs {
     pub given: BTreeMap<&'static str, Figure>,
     /// What a clock cycle executes in the unit of the figures.
     pub work_per_cycle: f64,
+    /// By what the figures are multiplied: 1, but in a trial of a machine whose costs vary.
+    pub factor: f64,
 }
 
 impl Costs {
@@ -111,7 +113,7 @@ impl Costs {
     pub fn cycles(&self, name: &str) -> f64 {
         let known =
             COSTS.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no cost is named {name}"));
-        self.given.get(name).map_or(known.default, |figure| figure.is) / self.work_per_cycle
+        self.given.get(name).map_or(known.default, |figure| figure.is) * self.factor / self.work_per_cycle
     }
 
     /// A wait that no frequency shortens, in nanoseconds.
@@ -121,7 +123,7 @@ impl Costs {
     pub fn stall_ns(&self, name: &str) -> u64 {
         let known =
             STALLS.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no stall is named {name}"));
-        self.given.get(name).map_or(known.default, |figure| figure.is).round() as u64
+        (self.given.get(name).map_or(known.default, |figure| figure.is) * self.factor).round() as u64
     }
 
     /// That of doing it once.
@@ -131,7 +133,7 @@ impl Costs {
 
     /// A cost that is assumed to be alike on all machines, in this machine's cycles.
     pub fn scaled(&self, cost: Cost) -> Cost {
-        Cost { cycles: (cost.cycles as f64 / self.work_per_cycle).round() as u64, ..cost }
+        Cost { cycles: (cost.cycles as f64 * self.factor / self.work_per_cycle).round() as u64, ..cost }
     }
 
     /// That of so many bytes.

@@ -1,7 +1,9 @@
 //! A machine file as it is written.
 
 use super::cost::{COSTS, STALLS};
-use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, LinkEntry, MachineSpec, Origin, PState};
+use super::{
+    Background, Costs, CpuSpec, DiskEntry, Driver, Figure, LinkEntry, MachineSpec, Origin, PState, Variation,
+};
 use crate::block::{Interrupts, Scheduler};
 use crate::cpu::{Begins, IdleState, IdleTime};
 use domain::order;
@@ -31,6 +33,26 @@ struct MachineFile {
     link: Vec<LinkTable>,
     #[serde(default)]
     cost: BTreeMap<Spanned<String>, Spanned<FigureTable>>,
+    #[serde(default)]
+    variation: VariationTable,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VariationTable {
+    costs: Option<Spanned<FigureTable>>,
+    media: Option<Spanned<FigureTable>>,
+    start_ms: Option<Spanned<FigureTable>>,
+    #[serde(default)]
+    background: Vec<BackgroundTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BackgroundTable {
+    name: Spanned<String>,
+    every: Span,
+    work: Spanned<FigureTable>,
 }
 
 #[derive(Deserialize)]
@@ -155,6 +177,7 @@ pub(super) fn parse(text: &str) -> Result<MachineSpec, Error> {
     let disks = file.disk.into_iter().map(|d| disk(&wrong, d, &links)).collect::<Result<_, _>>()?;
     let cpu = cpu(&wrong, file.cpu)?;
     let costs = costs(&wrong, file.cost, cpu.work_per_cycle)?;
+    let variation = variation(&wrong, file.variation)?;
     Ok(MachineSpec {
         name,
         about: file.about,
@@ -167,6 +190,7 @@ pub(super) fn parse(text: &str) -> Result<MachineSpec, Error> {
         disks,
         links,
         costs,
+        variation,
     })
 }
 
@@ -233,7 +257,7 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
         wrong,
         table.interrupts.as_ref(),
         "interrupts are for",
-        [("submitter", Interrupts::Submitter), ("any", Interrupts::Any)],
+        [("submitter", Interrupts::Submitter), ("any", Interrupts::Any), ("drawn", Interrupts::Drawn)],
     )?;
     let begins = one_of(
         wrong,
@@ -273,18 +297,19 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
     })
 }
 
-/// One of two named values; the first where none is given.
-fn one_of<T: Copy>(
+/// One of some named values; the first where none is given.
+fn one_of<T: Copy, const N: usize>(
     wrong: &Wrong<'_>,
     given: Option<&Spanned<String>>,
     what: &str,
-    known: [(&str, T); 2],
+    known: [(&str, T); N],
 ) -> Result<T, Error> {
     let Some(given) = given else { return Ok(known[0].1) };
     let text = given.get_ref().as_str();
     let found = known.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
-        wrong.at(given.span(), format!("{what} `{}` or `{}`, not `{text}`", known[0].0, known[1].0))
+        let names: Vec<String> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
+        wrong.at(given.span(), format!("{what} {}, not `{text}`", names.join(" or ")))
     })
 }
 
@@ -368,7 +393,40 @@ fn costs(
         };
         given.insert(known.name, self::figure(wrong, figure)?);
     }
-    Ok(Costs { given, work_per_cycle })
+    Ok(Costs { given, work_per_cycle, factor: 1.0 })
+}
+
+/// Half is more than any trial differs from another of the same cell.
+const MOST_DEVIATION: f64 = 0.5;
+/// Longer than any period of ticks and governors.
+const MOST_START_MS: f64 = 10_000.0;
+/// A thread that wakes up more often is a load of its own.
+const LEAST_BACKGROUND_PERIOD: Nanos = Nanos::from_micros(100);
+
+fn variation(wrong: &Wrong<'_>, table: VariationTable) -> Result<Variation, Error> {
+    let up_to = |given: Option<Spanned<FigureTable>>, most: f64| {
+        let Some(given) = given else { return Ok(None) };
+        let (span, is) = (given.span(), given.get_ref().is);
+        let figure = figure(wrong, given)?;
+        match (0.0..=most).contains(&is) {
+            true => Ok(Some(figure)),
+            false => Err(wrong.at(span, format!("{is} is not from 0 to {most}"))),
+        }
+    };
+    let background = |table: BackgroundTable| {
+        let every = Nanos::new(table.every.0.get());
+        if every < LEAST_BACKGROUND_PERIOD {
+            let message = format!("{every} is less than {LEAST_BACKGROUND_PERIOD} between two wake-ups");
+            return Err(wrong.at(table.name.span(), message));
+        }
+        Ok(Background { name: table.name.into_inner(), every, work: figure(wrong, table.work)? })
+    };
+    Ok(Variation {
+        costs: up_to(table.costs, MOST_DEVIATION)?,
+        media: up_to(table.media, MOST_DEVIATION)?,
+        start_ms: up_to(table.start_ms, MOST_START_MS)?,
+        background: table.background.into_iter().map(background).collect::<Result<_, _>>()?,
+    })
 }
 
 fn figure(wrong: &Wrong<'_>, figure: Spanned<FigureTable>) -> Result<Figure, Error> {
@@ -411,5 +469,24 @@ mod tests {
             told("on = \"pci\"", "on = \"ide0\"").contains("no [[link]] before this one is named `ide0`")
         );
         assert!(told("name = \"ide1\"", "name = \"ide0\"").contains("two links are named `ide0`"));
+    }
+
+    #[test]
+    fn sources_of_variation_are_read_and_bad_ones_refused() {
+        let with = |text: &str| parse(&format!("{P4}\n[variation]\n{text}"));
+        let good = "costs = { is = 0.01, source = \"a test\" }\n[[variation.background]]\nname = \"d\"\n\
+                    every = \"10 ms\"\nwork = { is = 1000, assumed = \"a test\" }\n";
+        let variation = with(good).unwrap().variation;
+        assert_eq!(variation.costs.unwrap().is, 0.01);
+        assert_eq!((&*variation.background[0].name, variation.background[0].work.is), ("d", 1000.0));
+        for (from, to, told) in [
+            ("0.01", "0.6", "0.6 is not from 0 to 0.5"),
+            ("costs", "cost", "unknown field `cost`"),
+            (", source = \"a test\"", "", "a figure has one of `source`, `assumed` and `fitted`"),
+            ("10 ms", "10 us", "less than 100 us between two wake-ups"),
+        ] {
+            let error = with(&good.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
     }
 }

@@ -6,11 +6,14 @@
 mod cost;
 mod file;
 mod inventory;
+mod variation;
 
 pub use cost::{COSTS, CostName, Costs, STALLS};
+pub use variation::{Background, VARIATIONS, Variation};
 
 use crate::block::Interrupts;
 use crate::cpu::{Begins, IdleState, IdleTime};
+use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
@@ -213,6 +216,8 @@ pub struct MachineSpec {
     pub links: BTreeMap<String, LinkEntry>,
     /// What work costs.
     pub costs: Costs,
+    /// What differs between trials.
+    pub variation: Variation,
 }
 
 impl MachineSpec {
@@ -222,5 +227,12 @@ impl MachineSpec {
     /// [`strict_toml::Error`], with line and column where it is a matter of the text.
     pub fn parse(text: &str) -> Result<Self, strict_toml::Error> {
         file::parse(text)
+    }
+
+    /// The machine as it is in the trial of this seed: what its work costs then. Its disks vary as they are
+    /// put together.
+    pub fn in_trial(&self, trial: Seed) -> Self {
+        let costs = Costs { factor: self.variation.cost_factor(trial), ..self.costs.clone() };
+        Self { costs, ..self.clone() }
     }
 }

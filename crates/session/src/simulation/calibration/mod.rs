@@ -11,7 +11,7 @@ use domain::plan::{Cell, Plan};
 use domain::published::{Figure, Published};
 use domain::rng::Seed;
 use sim::calibrate::{Fit, Unknown, fit};
-use sim::machine::Origin;
+use sim::machine::{Origin, Variation};
 use std::collections::BTreeMap;
 
 /// One published value, or relation, of one cell.
@@ -179,6 +179,8 @@ impl Bench<'_> {
 
     fn metrics(&self, cell: &Cell, figures: &[f64]) -> Result<BTreeMap<String, f64>, BenchError> {
         let mut machine = self.machines.for_cell(cell).spec.clone();
+        // Figures are fitted to the median trial.
+        machine.variation = Variation::NONE;
         for (unknown, is) in self.unknowns.iter().zip(figures) {
             let given = machine.costs.given.iter_mut().find(|(name, _)| **name == unknown.name);
             if let Some((_, figure)) = given {
