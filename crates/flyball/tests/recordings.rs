@@ -171,7 +171,9 @@ fn a_recording_is_a_run_that_every_command_takes() {
     {
         let text = place.ok(&[arguments, &[run.as_str()]].concat());
         assert!(text.contains("exit 7") && text.contains("ended with code 7"), "{arguments:?}: {text}");
-        assert!(!text.contains("seed") && !text.contains("too few trials"), "{arguments:?}: {text}");
+        // Not `seed` alone: the busiest threads of the host are named there, whatever they are called.
+        let shows_a_seed = text.contains(", seed ") || text.contains("--seed");
+        assert!(!shows_a_seed && !text.contains("too few trials"), "{arguments:?}: {text}");
     }
     assert!(place.ok(&["show", &run]).contains("flyball record --json -- sh -c 'sleep 0.2; exit 7'"));
     place.ok(&["report", &run, "-o", "page.html"]);
