@@ -66,7 +66,8 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Why a model's trials differ.
-const OF_SEEDS: &str = "Trials of a model differ in what is drawn at random: offsets, the angles of platters, which CPU is interrupted.";
+const OF_SEEDS: &str = "Trials of a model differ in what is drawn at random: offsets, the angles of platters, which CPU is interrupted, and the \
+sources of variation that the machine's file has.";
 
 fn reason(steal: bool, is_virtual: bool) -> &'static str {
     if steal {
