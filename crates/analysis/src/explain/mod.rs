@@ -187,12 +187,21 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
 /// One cause is told once: by the rule that has the better evidence.
 fn without_what_is_said_better(findings: Vec<Finding>) -> Vec<Finding> {
     let named = |name: &str| RULES.iter().find(|rule| rule.name == name);
-    let found: BTreeSet<&str> = findings.iter().map(|finding| finding.rule).collect();
-    let yields = |finding: &Finding| {
-        let better = named(finding.rule).map_or(&[][..], |rule| rule.yields_to);
-        better.iter().any(|rule| found.contains(rule))
-    };
-    findings.into_iter().filter(|finding| !yields(finding)).collect()
+    let mut told: BTreeSet<&str> = findings.iter().map(|finding| finding.rule).collect();
+    // One that is not told itself silences nobody. A chain of rules is no longer than there are rules.
+    for _ in 0..RULES.len() {
+        let yields = |rule: &str| {
+            let better = named(rule).map_or(&[][..], |rule| rule.yields_to);
+            better.iter().any(|better| told.contains(better))
+        };
+        let all = findings.iter().map(|finding| finding.rule);
+        let next: BTreeSet<&str> = all.filter(|rule| !yields(rule)).collect();
+        if next == told {
+            break;
+        }
+        told = next;
+    }
+    findings.into_iter().filter(|finding| told.contains(finding.rule)).collect()
 }
 
 /// Commands that look at this host, or change it.
@@ -245,6 +254,21 @@ the kernel's.
         let yields =
             |a: &str, b: &str| RULES.iter().any(|rule| rule.name == a && rule.yields_to.contains(&b));
         assert!(names.iter().all(|a| names.iter().all(|b| !(yields(a, b) && yields(b, a)))));
+    }
+
+    #[test]
+    fn a_finding_that_is_not_told_silences_no_other() {
+        let data = setting_run("governor", &["ondemand", "performance"], |level, block| {
+            about([1e8, 2e8][level], level, block)
+        });
+        let found = explain(&Case::new(&data, &crate::summarise::summarise(&data, None))).swap_remove(0);
+        let told = |rules: &[&'static str]| -> Vec<&str> {
+            let all = rules.iter().map(|rule| Finding { rule, ..found.clone() }).collect();
+            without_what_is_said_better(all).into_iter().map(|finding| finding.rule).collect()
+        };
+        assert_eq!(told(&["read-modify-write", "stripe-cache"]), ["stripe-cache"]);
+        let chain = ["read-modify-write", "stripe-cache", "slowest-member"];
+        assert_eq!(told(&chain), ["read-modify-write", "slowest-member"]);
     }
 
     #[test]
