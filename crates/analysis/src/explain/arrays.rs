@@ -212,6 +212,14 @@ pub(super) fn synchronising(cell: &CaseCell<'_>, array: &str) -> Option<(String,
     Some((name, cpu_s))
 }
 
+/// Whether a disk below is known to rotate. Flash has no heads to move: parts of a request are as good as the
+/// whole.
+pub(super) fn rotates(case: &Case<'_>, array: &Array) -> bool {
+    let below = |member: &String| case.inventory.map(|inventory| disks_below(inventory, member));
+    let mut disks = array.members.iter().filter_map(below).flatten();
+    disks.any(|disk| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true))
+}
+
 /// The arrays of a cell: that which its study builds, and those that the machine had.
 pub(super) fn arrays(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
     let found = of_machine(case, cell);

@@ -5,7 +5,7 @@
 //! (`in_chunk_boundary`).
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, arrays, disks_below};
+use super::arrays::{Array, MIN_WAITED, arrays, rotates};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::percent;
@@ -88,14 +88,6 @@ impl Split {
         (parts >= MIN_PARTS && busy >= MIN_BUSY && array.waited_for(cell)? >= MIN_WAITED)
             .then_some(Self { parts, figures })
     }
-}
-
-/// Whether a disk below is known to rotate. Flash has no heads to move: parts of a request are as good as the
-/// whole.
-fn rotates(case: &Case<'_>, array: &Array) -> bool {
-    let below = |member: &String| case.inventory.map(|inventory| disks_below(inventory, member));
-    let mut disks = array.members.iter().filter_map(below).flatten();
-    disks.any(|disk| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true))
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, split: Split, array: &Array) -> Finding {

@@ -64,7 +64,7 @@ pub(super) fn bound(case: &Case<'_>, faster: f64) -> Bound {
 }
 
 /// What a load gains by CPUs that are `faster` times as fast, where this is their share of its time.
-fn gain(share: f64, faster: f64) -> f64 {
+pub(super) fn gain(share: f64, faster: f64) -> f64 {
     1.0 / (1.0 - share.clamp(0.0, 1.0) * (1.0 - 1.0 / faster.max(1.0)))
 }
 
@@ -122,7 +122,9 @@ fn of_usage(usage: &Usage) -> Option<f64> {
     Some(share(cores, in_flight.max(1.0), busiest))
 }
 
-fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
+/// The share of a request's time that is executed or waits for that: of so many cores in use, with so many
+/// requests in flight, where the busiest thread is so busy.
+pub(super) fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
     // One alone waits behind no other.
     let queued = if in_flight > 1.0 { 1.0 / (1.0 - busiest.min(0.999)) } else { 1.0 };
     (cores / in_flight * queued).min(1.0)

@@ -5,9 +5,10 @@
 //! fs/jbd2/commit.c; drivers/block/loop.c.
 
 use super::Rule;
-use super::arrays::{MIN_WAITED, arrays};
+use super::arrays::{Array, MIN_WAITED, arrays, rotates};
 use super::case::{Case, CaseCell, UNTUNE, evidence};
-use super::{crypt_workqueues, group_threads, varied_setting};
+use super::read_modify_write::{Extra, MIN_READ};
+use super::{cpu_share, crypt_workqueues, group_threads, varied_setting};
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::BlockKind;
@@ -26,9 +27,17 @@ pub(super) const RULE: Rule = Rule {
 /// A thread this busy waits for nothing but the CPU; the rest is start, end and the scheduler's own work.
 const AT_LIMIT: f64 = 0.9;
 
-/// An array's thread that is this busy takes a good part of the time in which stripes wait, where there are
-/// several at a time that others could handle beside it.
-const GOOD_PART: f64 = 0.25;
+/// An array's thread that is this busy makes a stripe wait for it 1.5 times as long as it handles one, where
+/// stripes come as they come (u/(1-u), Kleinrock, Queueing Systems volume 1, 3.2). It handles them in
+/// batches, and waits for disks between, so that it is not at its core's limit where it is what the array
+/// waits for.
+const STRIPES_WAIT: f64 = 0.6;
+
+/// Threads that handle stripes after the remedy, the array's own among them.
+const HANDLING: f64 = 5.0;
+
+/// A gain by more threads below this is no reason to name the one.
+const MIN_GAIN: f64 = 1.1;
 
 /// Stripes in flight from which on several threads have work.
 const STRIPES: f64 = 4.0;
@@ -36,8 +45,12 @@ const STRIPES: f64 = 4.0;
 /// What an array handles at once: a page of each member (drivers/md/raid5.h, `STRIPE_SIZE`).
 const PAGE: f64 = 4096.0;
 
-/// Disks that are this busy, in the mean, have no time for what more threads would ask.
+/// Spinning disks that are this busy, in the mean, have no time for what more threads would ask. Flash serves
+/// many requests at once: that it always has one tells nothing of its limit (iostat(1), `%util`).
 const DISKS_AT_LIMIT: f64 = 0.9;
+
+/// A worker that is less busy did a moment's work.
+const HAS_WORK: f64 = 0.1;
 
 /// Threads of which one does the work of a whole layer.
 const ROLES: [Role; 4] = [Role::Array, Role::Crypt, Role::Journal, Role::Loop];
@@ -64,21 +77,35 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     found.into_iter().map(|(_, finding)| told_of_all(finding)).collect()
 }
 
-/// Whether a thread is what its layer waits for. That of an array with parity is it earlier, from
-/// [`GOOD_PART`] of its time on, where enough stripes are in flight, the array is waited for, and its disks
-/// have time left: `raid5d` handles stripes in batches, and waits for disks between them.
+/// Whether a thread is what its layer waits for. That of an array with parity is it earlier, where enough
+/// stripes are in flight, the array is waited for, and its disks have time left: from [`STRIPES_WAIT`] of its
+/// time on, or where the time that requests wait for it is worth [`MIN_GAIN`]. Its stripes have to be read
+/// before they are written, which takes each of them to the thread again: whole stripes are written while it
+/// handles the next ones.
 fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &CaseCell<'_>) -> bool {
     let has_parity = *role == Role::Array && PARITY.iter().any(|level| name.ends_with(level));
     let many = cell.profile().writes() && cell.bytes_in_flight().is_some_and(|bytes| bytes >= STRIPES * PAGE);
-    let have_time = || {
-        let arrays = arrays(case, cell);
-        arrays.iter().find(|array| array_of(name) == Some(array.name.as_str())).is_some_and(|array| {
-            let busy = array.mean_busy(cell).zip(array.waited_for(cell));
-            busy.is_some_and(|(busy, waited)| busy < DISKS_AT_LIMIT && waited >= MIN_WAITED)
-        })
+    let all = arrays(case, cell);
+    let array = all.iter().find(|array| array_of(name) == Some(array.name.as_str()));
+    let is_waited_for = || array.and_then(|array| array.waited_for(cell)) >= Some(MIN_WAITED);
+    let have_time = |array: &Array| {
+        let busy = array.mean_busy(cell);
+        busy.is_some_and(|busy| busy < DISKS_AT_LIMIT) || busy.is_some() && !rotates(case, array)
     };
-    let limit = if has_parity && many && have_time() { GOOD_PART } else { AT_LIMIT };
-    *share >= limit
+    let is_earlier = || is_waited_for() && array.is_some_and(|array| have_time(array));
+    if !has_parity || !many || !is_earlier() {
+        return *share >= AT_LIMIT;
+    }
+    let reads_first =
+        array.and_then(|array| Extra::of(array, cell)).is_some_and(|extra| extra.share >= MIN_READ);
+    reads_first && (*share >= STRIPES_WAIT || by_more_threads(cell, *share) >= Some(MIN_GAIN))
+}
+
+/// What more threads give a load that waits for each of its requests: the thread's part of a request's time
+/// becomes shorter.
+fn by_more_threads(cell: &CaseCell<'_>, share: f64) -> Option<f64> {
+    let depth = cell.profile().depth.filter(|_| !cell.writes_behind())?;
+    Some(cpu_share::gain(cpu_share::share(share, f64::from(depth.max(1)), share), HANDLING))
 }
 
 /// Of a thread that is not at its core's limit.
@@ -134,7 +161,9 @@ do not help; a higher frequency of that core does, in proportion, and so does an
     }
 }
 
-/// The thread of these roles with the largest median share of a core over the cell's trials.
+/// The thread of these roles with the largest median share of a core over the cell's trials. Encryption's
+/// work queue has as many workers as there is work for: one of them is no limit where others did a part of
+/// its work.
 fn busiest(cell: &CaseCell<'_>) -> Option<(String, Role, f64)> {
     let threads = cell.trials.iter().filter_map(|t| t.measurement.as_ref()).flat_map(|m| &m.threads);
     let mut names: Vec<(&str, Role)> =
@@ -149,7 +178,12 @@ fn busiest(cell: &CaseCell<'_>) -> Option<(String, Role, f64)> {
         })?;
         Some((name.to_owned(), role, share))
     });
-    shares.max_by(|(.., a), (.., b)| a.total_cmp(b))
+    let shares: Vec<(String, Role, f64)> = shares.collect();
+    let is_worker =
+        |(name, role, _): &(String, Role, f64)| *role == Role::Crypt && name.starts_with("kworker/");
+    let have_work = shares.iter().filter(|it| is_worker(it) && it.2 >= HAS_WORK).count();
+    let alone = shares.into_iter().filter(|it| have_work < 2 || !is_worker(it));
+    alone.max_by(|(.., a), (.., b)| a.total_cmp(b))
 }
 
 /// What spreads the work of a thread's layer, and how it is undone.
@@ -252,23 +286,61 @@ mod tests {
         use super::super::testing::{with_array, with_thread, with_work};
         use domain::inventory::Md;
         let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
-        let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
-        let of = |depth: u32, members_ms: u64| {
+        let machine = |rotational| with_array(md.clone(), rotational, &["sda", "sdb", "sdc"]);
+        let of = |depth: u32, (members_ms, rotational): (u64, bool), used_ms: u64| {
             let options = format!("rw=randwrite bs=4k direct=1 ioengine=libaio iodepth={depth}");
             let mut data = fio_run(&[&options], |cell, block| vec![("throughput", about(1e8, cell, block))]);
-            let member = |name| (name, 10, 40_960, 10, 40_960, members_ms);
+            let member = |name| (name, 70, 286_720, 70, 286_720, members_ms);
             with_work(
                 &mut data,
                 &[("md0", 0, 0, 100, 409_600, 990), member("sda"), member("sdb"), member("sdc")],
             );
-            with_thread(&mut data, "md0_raid5", Role::Array, 400);
-            findings(RULE, &data, Some(&machine), Some("md0"))
+            with_thread(&mut data, "md0_raid5", Role::Array, used_ms);
+            findings(RULE, &data, Some(&machine(rotational)), Some("md0"))
         };
-        let found = of(32, 300).swap_remove(0);
-        assert_eq!(found.title, "w0 may be held back by one kernel thread: `md0_raid5` used 40% of one core");
+        let found = of(32, (300, true), 700).swap_remove(0);
+        assert_eq!(found.title, "w0 may be held back by one kernel thread: `md0_raid5` used 70% of one core");
         assert_eq!(found.confidence, Confidence::Possible);
-        assert!(of(1, 300).is_empty(), "one stripe at a time");
-        assert!(of(32, 950).is_empty(), "the disks have no time");
+        assert_eq!(of(32, (950, false), 700).len(), 1, "flash that is always asked may have time");
+        assert!(of(1, (300, true), 700).is_empty(), "one stripe at a time");
+        assert!(of(32, (950, true), 700).is_empty(), "the disks have no time");
+        assert!(of(32, (300, true), 400).is_empty(), "a stripe waits for others than the thread");
+    }
+
+    #[test]
+    fn a_thread_that_is_a_part_of_each_request_is_named_where_more_threads_would_pay() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use domain::inventory::Md;
+        let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
+        let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+        let of = |used_ms: u64, read: u64| {
+            let mut data = fio_run(&["rw=randwrite bs=64k direct=1"], |cell, block| {
+                vec![("throughput", about(6.5e6, cell, block))]
+            });
+            let member = |name| (name, read / 4096, read, 100, 4 << 20, 400);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 100, 6_553_600, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, used_ms);
+            findings(RULE, &data, Some(&machine), Some("md0")).len()
+        };
+        // Of one request that waits for a fifth of its time; what five threads leave of that is a fifth of
+        // it.
+        assert_eq!([of(200, 4 << 20), of(80, 4 << 20), of(200, 0)], [1, 0, 0]);
+    }
+
+    #[test]
+    fn one_of_several_workers_of_encryption_is_no_limit() {
+        use super::super::testing::with_thread;
+        let of = |other_ms: u64| {
+            let mut data =
+                fio_run(&["rw=write"], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+            with_thread(&mut data, "kworker/u2:0+kcryptd/dm-0", Role::Crypt, 950);
+            with_thread(&mut data, "kworker/u2:1+kcryptd/dm-0", Role::Crypt, other_ms);
+            findings(RULE, &data, None, None).len()
+        };
+        assert_eq!([of(10), of(600)], [1, 0]);
     }
 
     #[test]

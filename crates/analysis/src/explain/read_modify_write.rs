@@ -7,9 +7,10 @@
 use super::Rule;
 use super::arrays::{Array, Did, MIN_WAITED, arrays, synchronising};
 use super::case::{Case, CaseCell, evidence};
+use super::used;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
-use domain::units::{Unit, significant};
+use domain::units::{Bytes, Unit, significant};
 
 pub(super) const RULE: Rule = Rule {
     name: "read-modify-write",
@@ -21,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Below this share of what is written the reads are at the edges of whole stripes.
-const MIN_READ: f64 = 0.5;
+pub(super) const MIN_READ: f64 = 0.5;
 
 /// An array that is read less than this share of what is written is one that is written to.
 const MAX_READ: f64 = 0.05;
@@ -69,7 +70,62 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let reads = found.filter(|(_, extra, _)| extra.share >= MIN_READ && extra.waited >= MIN_WAITED);
     // Of several cells the one in which it is most.
     let most = reads.max_by(|(_, a, _), (_, b, _)| a.share.total_cmp(&b.share));
-    most.map(|(cell, extra, array)| finding(case, cell, &extra, &array)).into_iter().collect()
+    let by_reads = most.map(|(cell, extra, array)| finding(case, cell, &extra, &array));
+    by_reads.or_else(|| cells.iter().find_map(|cell| by_size(case, cell))).into_iter().collect()
+}
+
+/// Beside a resync nobody can tell which reads are for writes. That writes here and there of less than a
+/// chunk need them is how the level works.
+fn by_size(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
+    let writes_at_random = match cell.access() {
+        Some(access) => access == "randwrite",
+        None => cell.pattern().is_some_and(|pattern| used::is_random(&pattern.writes)),
+    };
+    let all = arrays(case, cell).into_iter();
+    let mut resyncing =
+        all.filter(|array| array.level.has_parity() && synchronising(cell, &array.name).is_some());
+    let array = resyncing.find(|array| array.waited_for(cell) >= Some(MIN_WAITED))?;
+    let own = cell.did(&array.name).filter(|own| own.writes > 0.0 && own.read <= MAX_READ * own.written)?;
+    let (size, chunk) = (Bytes::new((own.written / own.writes) as u64), array.chunk?);
+    if !writes_at_random || size >= chunk {
+        return None;
+    }
+    let name = &array.name;
+    let source = format!("/proc/diskstats in {}", cell.source());
+    Some(Finding {
+        rule: RULE.name,
+        title: format!(
+            "{name} is written to here and there, {size} at a time: it has to read before it writes"
+        ),
+        reason: format!(
+            "A write that is less than a stripe changes the parity too. md reads the old data and the old parity, or the rest \
+of the stripe, before it writes. How much of what the disks of {name} read was for that cannot be told beside a resync."
+        ),
+        evidence: vec![
+            evidence(format!("size of a write of {name}, mean"), size.to_string(), source),
+            evidence("chunk", chunk.to_string(), array.source.clone()),
+            evidence(
+                "level and members",
+                format!("RAID{}, {}", array.level.name(), array.members.len()),
+                array.source.clone(),
+            ),
+        ],
+        confidence: Confidence::Possible,
+        gain: None,
+        remedy: Some(remedy()),
+        next: case.show_again(),
+        compared: vec![],
+    })
+}
+
+fn remedy() -> Remedy {
+    Remedy {
+        what: "let the application write whole stripes, or choose RAID10 for small writes; what either gains was not measured \
+here"
+            .into(),
+        settings: vec![],
+        undo: "an array's level is chosen when it is made: copy the data away, and back".into(),
+    }
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, extra: &Extra, array: &Array) -> Finding {
@@ -105,13 +161,7 @@ of the stripe, before it writes. These reads are on the path of each write: {nam
         ],
         confidence: Confidence::Likely,
         gain: None,
-        remedy: Some(Remedy {
-            what: "let the application write whole stripes, or choose RAID10 for small writes; what either gains was not measured \
-here"
-            .into(),
-            settings: vec![],
-            undo: "an array's level is chosen when it is made: copy the data away, and back".into(),
-        }),
+        remedy: Some(remedy()),
         next: case.show_again(),
         compared: vec![],
     }
@@ -173,6 +223,24 @@ mod tests {
         let mut data = writes(2, 800);
         with_thread(&mut data, "md0_resync", Role::Array, 20);
         assert!(findings(RULE, &data, Some(&machine("raid5", 0)), None).is_empty());
+    }
+
+    #[test]
+    fn beside_a_resync_small_writes_here_and_there_are_possibly_those_that_read() {
+        let of = |level: &str, chunk_kib: u64| {
+            let md =
+                Md { chunk: Some(Bytes::from_kib(chunk_kib)), level: Some(level.into()), ..Md::default() };
+            let mut data = writes(2, 800);
+            with_thread(&mut data, "md0_resync", Role::Array, 20);
+            findings(RULE, &data, Some(&with_array(md, true, MEMBERS)), None)
+        };
+        let found = of("raid5", 64).swap_remove(0);
+        assert_eq!(
+            found.title,
+            "md0 is written to here and there, 4 KiB at a time: it has to read before it writes"
+        );
+        assert_eq!(found.confidence, Confidence::Possible);
+        assert!(of("raid10", 64).is_empty() && of("raid5", 4).is_empty());
     }
 
     #[test]
