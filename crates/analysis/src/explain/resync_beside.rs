@@ -5,7 +5,7 @@
 //! (`sync_action`, `sync_speed_min`).
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, arrays, synchronising};
+use super::arrays::{Array, MIN_WAITED, arrays, rotates, synchronising};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::counted;
@@ -87,16 +87,36 @@ fn names(cell: &CaseCell<'_>) -> BTreeSet<String> {
 
 /// Whether somebody waited for an array whose disks had little time left; also where that is not known.
 fn is_waited_for(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
+    let least = if cell.writes_behind() { MIN_BUSY_BEHIND } else { MIN_BUSY };
     let waits = |array: &Array| {
         let known = array.waited_for(cell).zip(array.busiest(cell));
-        known.is_none_or(|(waited, (_, did))| waited >= MIN_WAITED && did.busy >= MIN_BUSY)
+        let is_waited = known.is_none_or(|(waited, (_, did))| waited >= MIN_WAITED && did.busy >= least);
+        let moves = MIN_OF_RESYNC[usize::from(rotates(case, array))];
+        is_waited && of_resync(array, cell).is_none_or(|share| share >= moves)
     };
     let arrays = arrays(case, cell);
     arrays.is_empty() || arrays.iter().any(waits)
 }
 
+/// The most that a resync can have been of what the members moved: all that they read beyond what the array
+/// was asked for, and as much written.
+fn of_resync(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
+    let own = cell.did(&array.name).filter(|own| own.requests() > 0.0)?;
+    let members = array.members_did(cell)?;
+    let read: f64 = members.iter().map(|(_, did)| did.read).sum();
+    let moved: f64 = read + members.iter().map(|(_, did)| did.written).sum::<f64>();
+    (moved > 0.0).then(|| 2.0 * (read - own.read).max(0.0) / moved)
+}
+
+/// A resync that moves less than this share takes no time of the disks that counts: of flash, and of spinning
+/// ones, where each change between the two costs a seek.
+const MIN_OF_RESYNC: [f64; 2] = [0.05, 0.02];
+
 /// Disks that are less busy have time for the resync as well.
 const MIN_BUSY: f64 = 0.5;
+
+/// Writes into the page cache wait for no single request: disks have to be busier before they decide.
+const MIN_BUSY_BEHIND: f64 = 0.7;
 
 fn by_threads(case: &Case<'_>) -> Vec<Evidence> {
     let cells = case.cells();
@@ -145,6 +165,21 @@ mod tests {
         assert_eq!(found.title, "md127 was synchronised or checked while the workload ran");
         assert_eq!(found.evidence[0].figure, "40.0 ms");
         assert_eq!(found.remedy.unwrap().undo, "`mdadm --misc --action=check /dev/md127`");
+    }
+
+    #[test]
+    fn a_resync_that_moved_next_to_nothing_beside_the_load_is_no_finding() {
+        use domain::inventory::Md;
+        let md = Md { level: Some("raid10".into()), ..Md::default() };
+        let machine = with_array(md, true, &["sda", "sdb"]);
+        let of = |each: u64| {
+            let mut data = quiet();
+            let member = |name| (name, 100, each, 0, 0, 950);
+            with_work(&mut data, &[("md0", 200, 200 << 20, 0, 0, 990), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_resync", Role::Array, 1);
+            findings(RULE, &data, Some(&machine), None).len()
+        };
+        assert_eq!([of(101 << 20), of(103 << 20), of(130 << 20)], [0, 1, 1]);
     }
 
     #[test]
