@@ -9,6 +9,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::cpu_share::{self, Bound};
 use super::governor::windows_seen;
 use crate::residency::PStates;
 use crate::usage::Usage;
@@ -60,6 +61,10 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let Some(cpufreq) = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()) else {
         return Vec::new();
     };
+    // Whoever waits for disks alone gains nothing by a CPU that is faster.
+    if waits_for_disks_alone(case) {
+        return Vec::new();
+    }
     let seen = case.usages.iter().filter_map(|(key, usage)| {
         // Of several policies, the one whose CPU has most to do.
         let all = cpufreq.policies.iter().filter_map(|policy| seen(cpufreq, policy, usage));
@@ -75,6 +80,13 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         found
     });
     found.into_iter().collect()
+}
+
+/// Whether CPUs at their highest frequency would give nothing, by the CPUs' share of a request's time.
+fn waits_for_disks_alone(case: &Case<'_>) -> bool {
+    let faster = cpu_share::ran_at(case)
+        .and_then(|(hertz, policy)| Some(policy.hardware_max.or(policy.max)?.hz() as f64 / hertz));
+    faster.is_some_and(|faster| matches!(cpu_share::bound(case, faster), Bound::Nothing))
 }
 
 fn seen<'u>(cpufreq: &Cpufreq, policy: &Policy, usage: &'u Usage) -> Option<Seen<'u>> {
@@ -175,6 +187,13 @@ mod tests {
         machine
     }
 
+    /// With what its highest frequency is.
+    fn machine_of(governor: &str) -> Inventory {
+        let mut machine = machine(governor);
+        machine.cpufreq.as_mut().unwrap().policies[0].hardware_max = Some(Hertz::from_mhz(2800));
+        machine
+    }
+
     /// At the highest frequency for so much of the time, with this load of CPU 1, while tasks wait for so
     /// much of it.
     fn usage(at_highest: f64, median: f64, waiting: f64) -> Usage {
@@ -220,6 +239,24 @@ mod tests {
         assert!(silent(usage(0.0, 0.04, 0.7)), "it has nothing to do");
         assert!(silent(usage(0.0, 0.99, 0.7)), "the governor sees more than its threshold");
         assert!(silent(usage(0.0, 0.45, 0.01)), "nothing waits");
+    }
+
+    #[test]
+    fn a_load_that_waits_for_its_disks_alone_gains_nothing_by_a_faster_cpu() {
+        use crate::usage::{CpuUsage, DiskUsage};
+        let of = |depth: f64| {
+            let cpu = |user| CpuUsage { user, ..CpuUsage::default() };
+            let disk =
+                DiskUsage { device: "sda".into(), busy: 1.0, depth: Some(depth), ..DiskUsage::default() };
+            let busy = Usage {
+                machine: Some(cpu(0.25)),
+                cpus: vec![(0, cpu(0.05)), (1, cpu(0.45))],
+                disks: vec![disk],
+                ..usage(0.04, 0.45, 0.7)
+            };
+            findings_of_usage(RULE, &busy, Some(&machine_of("ondemand"))).len()
+        };
+        assert_eq!([of(1.0), of(32.0)], [1, 0]);
     }
 
     #[test]
