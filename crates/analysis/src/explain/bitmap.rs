@@ -1,11 +1,11 @@
 //! The write-intent bitmap of an array: shown where a study varied it; likely where the disks of a mirror
-//! write more often than the copies need.
+//! write more often than the copies need, or those of an array with parity more than data and parity.
 //!
 //! Sources: md(4), "BITMAP WRITE-INTENT LOGGING"; drivers/md/md-bitmap.c (`bitmap_startwrite`,
 //! `bitmap_unplug`); mdadm(8), `--bitmap-chunk`.
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, arrays};
+use super::arrays::{Array, Did, MIN_WAITED, arrays};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::percent;
@@ -16,7 +16,7 @@ use domain::units::{Unit, significant};
 pub(super) const RULE: Rule = Rule {
     name: "bitmap",
     doc: "An array's write-intent bitmap costs writes of its own before the data are written.",
-    needs: "cells that differ in the bitmap alone; else what a mirror and its members did in trials, and the array's copies",
+    needs: "cells that differ in the bitmap alone; else what an array and its members did in trials, and the array's copies or level",
     source: "md(4); drivers/md/md-bitmap.c (`bitmap_startwrite`, `bitmap_unplug`); mdadm(8)",
     yields_to: &[],
     run,
@@ -45,6 +45,13 @@ const WORDS: Words = Words {
 /// Fewer further writes than this, for each of the array's own, are those of its superblock.
 const MIN_FURTHER: f64 = 0.2;
 
+/// Fewer pages than this share of the writes of an array with parity, beyond data and parity, wait for
+/// little.
+const MIN_OF_PARITY: f64 = 0.1;
+
+/// What the bitmap is written in.
+const PAGE: f64 = 4096.0;
+
 /// Larger writes may be split at chunks and limits of the members, which makes more writes as well.
 const MAX_SIZE: f64 = 131_072.0;
 
@@ -70,6 +77,9 @@ struct Further {
 
 impl Further {
     fn of(array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+        if array.level.has_parity() {
+            return Self::of_parity(array, cell);
+        }
         let is_mirror = matches!(array.level, MdLevel::Raid1 | MdLevel::Raid10);
         if !is_mirror || array.has_bitmap != Some(true) || !array.is_whole(cell) {
             return None;
@@ -93,6 +103,42 @@ impl Further {
             evidence(format!("time in which {busiest} was busy"), percent(did.busy), source),
         ];
         (share >= MIN_FURTHER && array.waited_for(cell)? >= MIN_WAITED).then_some(Self { share, figures })
+    }
+
+    /// Of an array with parity: a byte that is written changes a byte of each parity, and no more. What its
+    /// members write beyond that is the array's own account.
+    fn of_parity(array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+        if array.has_bitmap != Some(true) || !array.is_whole(cell) {
+            return None;
+        }
+        let own = cell.did(&array.name).filter(|own| own.writes > 0.0)?;
+        let members = array.members_did(cell)?;
+        let sum = |figure: fn(&Did) -> f64| members.iter().map(|(_, did)| figure(did)).sum::<f64>();
+        let parities = if array.level == MdLevel::Raid6 { 2.0 } else { 1.0 };
+        let (written, writes) = (sum(|did| did.written), sum(|did| did.writes));
+        let further = (written - own.written * (1.0 + parities)) / PAGE;
+        let of_members = further / writes.max(1.0);
+        let source = format!("/proc/diskstats in {}", cell.source());
+        let figures = vec![
+            evidence(
+                format!("written to {}", array.name),
+                Unit::BytesPerSecond.show(own.written),
+                source.clone(),
+            ),
+            evidence(
+                "written by its members, all together",
+                Unit::BytesPerSecond.show(written),
+                source.clone(),
+            ),
+            evidence(
+                "at most written for each byte: data and parity",
+                format!("{:.0}", 1.0 + parities),
+                array.source.clone(),
+            ),
+            evidence("pages beyond that, of the writes of its members", percent(of_members), source),
+        ];
+        let counts = of_members >= MIN_OF_PARITY && array.waited_for(cell)? >= MIN_WAITED;
+        counts.then_some(Self { share: further / own.writes, figures })
     }
 }
 
@@ -166,6 +212,25 @@ mod tests {
             &[("md0", 0, 0, 100, 100 << 20, 990), ("sda", 0, 0, 160, 0, 900), ("sdb", 0, 0, 160, 0, 900)],
         );
         assert!(findings(RULE, &data, Some(&machine("+8")), None).is_empty());
+    }
+
+    #[test]
+    fn an_array_with_parity_that_writes_more_than_data_and_parity_is_found() {
+        let machine = |bitmap: &str| {
+            let md = Md { level: Some("raid5".into()), bitmap: Some(bitmap.into()), ..Md::default() };
+            with_array(md, true, &["sda", "sdb", "sdc"])
+        };
+        let of = |pages_each: u64, bitmap: &str| {
+            let mut data =
+                fio_run(&["rw=randwrite bs=4k"], |cell, block| vec![("throughput", about(4e5, cell, block))]);
+            let member = |name| (name, 50, 204_800, pages_each, pages_each * 4096, 300);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 150, 614_400, 900), member("sda"), member("sdb"), member("sdc")],
+            );
+            findings(RULE, &data, Some(&machine(bitmap)), None).len()
+        };
+        assert_eq!([of(140, "+8"), of(101, "+8"), of(140, "none")], [1, 0, 0]);
     }
 
     #[test]
