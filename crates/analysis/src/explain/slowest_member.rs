@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
 /// less, over some seconds.
 const MIN_TIMES: [f64; 2] = [4.0, 1.3];
 
-/// Others with a very different number of requests do other work.
+/// Others with a very different number of requests, and of bytes, do other work.
 const ALIKE: std::ops::RangeInclusive<f64> = 0.67..=1.5;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
@@ -61,9 +61,14 @@ impl Slowest {
             |figure: fn(&Did) -> f64| median(&others.iter().map(|d| figure(d)).collect::<Vec<_>>());
         let (requests, busy) = (of_others(Did::requests)?, of_others(|did| did.busy)?);
         let known = requests > 0.0 && busy > 0.0 && did.requests() > 0.0;
-        let of_request = |did: &Did| did.busy / did.requests().max(f64::MIN_POSITIVE);
-        let times = of_request(did) / others.iter().map(|did| of_request(did)).fold(0.0, f64::max);
-        let alike = ALIKE.contains(&(did.requests() / requests));
+        let moved = |did: &Did| did.read + did.written;
+        let has_as_many = ALIKE.contains(&(did.requests() / requests));
+        // Disks whose limits split what they are given in other pieces do the same work in other requests.
+        let has_as_much = ALIKE.contains(&(moved(did) / of_others(moved)?.max(f64::MIN_POSITIVE)));
+        let work = |did: &Did| if has_as_many { did.requests() } else { moved(did) };
+        let of_work = |did: &Did| did.busy / work(did).max(f64::MIN_POSITIVE);
+        let times = of_work(did) / others.iter().map(|did| of_work(did)).fold(0.0, f64::max);
+        let alike = has_as_many || has_as_much;
         let least = MIN_TIMES[usize::from(is_another_model(case, array, name))];
         let slow = known && array.waited_for(cell)? >= MIN_WAITED && times >= least && alike;
         slow.then(|| Self { name: (*name).to_owned(), did: *did, others_busy: busy, times })
@@ -95,7 +100,7 @@ requests: it may be another model, repeat reads that fail, sit on a slower link,
             evidence(format!("time in which {name} was busy"), percent(did.busy), source.clone()),
             evidence("the same of the other members, median", percent(*others_busy), source.clone()),
             evidence(format!("requests of {name}"), Unit::PerSecond.show(did.requests()), source.clone()),
-            evidence("busy time for a request, against the slowest of the others", format!("{} times", significant(*times)), source),
+            evidence("busy time for the same work, against the slowest of the others", format!("{} times", significant(*times)), source),
         ],
         confidence: Confidence::Likely,
         gain: None,
@@ -144,6 +149,17 @@ mod tests {
         let found = findings(RULE, &disks([(100, 150), (98, 970), (101, 140)]), Some(&machine()), None);
         assert_eq!(found.len(), 1, "{found:#?}");
         assert_eq!(found[0].title, "md0 waits for sdb: it was busy 97% of the time, the other disks 14.5%");
+    }
+
+    #[test]
+    fn disks_that_get_as_much_in_other_pieces_are_compared_by_what_they_move() {
+        let mut data =
+            fio_run(&["rw=read bs=1m direct=1"], |cell, block| vec![("throughput", about(2e8, cell, block))]);
+        let half = |name| (name, 128, 32 << 20, 0, 0, 90);
+        let slow = ("sdc", 64, 32 << 20, 0, 0, 760);
+        with_work(&mut data, &[("md0", 96, 96 << 20, 0, 0, 920), half("sda"), half("sdb"), slow]);
+        let found = findings(RULE, &data, Some(&machine()), None).swap_remove(0);
+        assert!(found.title.starts_with("md0 waits for sdc"), "{}", found.title);
     }
 
     #[test]
