@@ -4,7 +4,7 @@
 //! Source: `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`), mm/readahead.c.
 
 use super::Rule;
-use super::arrays::disks_below;
+use super::arrays::{Did, disks_below};
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use super::pair::Pair;
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
@@ -65,6 +65,27 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 /// A device that is less busy has nobody who waits for it.
 const MIN_BUSY: f64 = 0.5;
 
+/// A disk that has requests in flight for so much of the time is never left waiting.
+const ALWAYS: f64 = 0.98;
+
+/// So many in flight, in the mean, are the reader's own and those that are read ahead of it.
+const AHEAD_OF_THE_READER: f64 = 1.5;
+
+/// What a SATA link of 6 Gbit/s carries at most, in bytes a second (8b/10b), and the share of that which a
+/// disk moves at its limit.
+const OF_SATA: f64 = 600e6;
+const AT_THE_LINK: f64 = 0.85;
+
+/// Whether one disk has a read of a whole default window in flight all of the time, and the next one behind
+/// it, at the rate of its link: the reader waits for that rate, not for the disk's latency.
+fn is_always_asked(case: &Case<'_>, name: &str, did: &Did) -> bool {
+    let disks = case.usages.iter().flat_map(|(_, usage)| &usage.disks).filter(|disk| disk.device == name);
+    let depth = disks.filter_map(|disk| disk.depth).min_by(f64::total_cmp);
+    let is_whole = did.read / did.reads >= DEFAULT_WINDOW.get() as f64;
+    let is_at_its_link = (AT_THE_LINK * OF_SATA..=OF_SATA).contains(&did.read);
+    is_at_its_link && is_whole && did.busy >= ALWAYS && depth >= Some(AHEAD_OF_THE_READER)
+}
+
 /// From this size on a spinning disk's own cache makes up for the time between two reads.
 const OF_A_DISK: f64 = 16_384.0;
 
@@ -90,6 +111,9 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     let size = did.read / did.reads;
     let reads_by_itself = is_alone && size >= OF_A_DISK;
     if reads_by_itself || size > DEFAULT_WINDOW.get() as f64 {
+        return None;
+    }
+    if below.len() == 1 && is_always_asked(case, name, &did) {
         return None;
     }
     let wider = wider(name);
@@ -245,6 +269,29 @@ mod tests {
         let mut machine = bare_machine();
         machine.devices[0].queue.as_mut().unwrap().read_ahead = Some(Bytes::from_mib(4));
         assert!(findings(RULE, &direct_times(2.0), Some(&machine), Some("vda")).is_empty());
+    }
+
+    #[test]
+    fn a_disk_that_always_has_the_next_read_is_not_waited_for_by_its_latency() {
+        use super::super::testing::with_work;
+        use crate::usage::{DiskUsage, Usage};
+        let of = |reads: u64, busy_ms: u64, depth: f64| {
+            let mut data = fio_run(&[BUFFERED], |cell, block| vec![("throughput", about(5e8, cell, block))]);
+            with_work(&mut data, &[("vda", reads, reads * 131_072, 0, 0, busy_ms)]);
+            let disk = DiskUsage { device: "vda".into(), depth: Some(depth), ..DiskUsage::default() };
+            let usages = [(data.trials[0].key.clone(), Usage { disks: vec![disk], ..Usage::default() })];
+            let summary = crate::summarise::summarise(&data, None);
+            let machine = bare_machine();
+            let case = Case {
+                inventory: Some(&machine),
+                target_device: Some("vda"),
+                usages: &usages,
+                ..Case::new(&data, &summary)
+            };
+            run(&case).len()
+        };
+        assert_eq!([of(4000, 1000, 1.0), of(4000, 1000, 1.9), of(4000, 800, 1.9)], [1, 0, 1]);
+        assert_eq!(of(14_000, 1000, 1.9), 1, "a faster link");
     }
 
     #[test]
