@@ -81,8 +81,8 @@ fn run_with(model: &str, cpus: usize, queue: QueueSpec, jobs: &[(JobSpec, Op)], 
     run_watched(model, cpus, queue, jobs, seed, None)
 }
 
-/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random, with a
-/// thread that looks at them at this cost.
+/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random, or write
+/// and call fsync in turn, with a thread that looks at them at this cost.
 fn run_watched(
     model: &str,
     cpus: usize,
@@ -108,7 +108,11 @@ fn run_watched(
         let mut rng = Seed(seed).stream(&format!("job {index}"));
         let op = *op;
         let blocks = 1 << 16;
-        let source = move || Some(IoRequest::direct(op, rng.below(blocks) as u64 * 4096, 4096));
+        let mut turns = [if op == Op::Flush { Op::Write } else { op }, op].into_iter().cycle();
+        let source = move || match turns.next()? {
+            Op::Flush => Some(IoRequest::flush(false)),
+            op => Some(IoRequest::direct(op, rng.below(blocks) as u64 * 4096, 4096)),
+        };
         let thread = world.core.cpus.thread(&spec.name, Role::Workload, 0);
         load.add(&mut world.core, thread, spec.clone(), Box::new(source));
     }
@@ -281,6 +285,14 @@ fn a_rate_is_kept() {
     assert!((499..=501).contains(&given.reads), "{}", given.reads);
 }
 
+/// fio 3.33 with `rate_iops=20 fsync=1` for three seconds makes 60 writes and 60 calls of fsync.
+#[test]
+fn calls_of_fsync_do_not_count_towards_a_rate() {
+    let job = JobSpec { rate_iops: Some(20), until: Some(3 * SECOND), ..job() };
+    let (_, given) = run("plain-7200", 1, Scheduler::None, &[(job, Op::Flush)], 1);
+    assert!((59..=61).contains(&given.writes), "{}", given.writes);
+}
+
 /// A thread that works for ever, one that works when it is told to, and how fast the first one's CPU is at
 /// times.
 struct Naps {
@@ -403,5 +415,5 @@ fn what_a_machine_file_cannot_say_of_idle_time_and_the_beginning_is_named_with_i
     let said = error("begins = \"busy\"");
     assert!(said.contains("governors begin `new` or `idle`, not `busy`"), "{said}");
     let said = error("interrupts = \"all\"");
-    assert!(said.contains("interrupts are for `submitter` or `any`, not `all`"), "{said}");
+    assert!(said.contains("interrupts are for `submitter`, `any` or `drawn`, not `all`"), "{said}");
 }

@@ -309,7 +309,8 @@ fn one_of<T: Copy, const N: usize>(
     let found = known.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<String> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
-        wrong.at(given.span(), format!("{what} {}, not `{text}`", names.join(" or ")))
+        let (last, others) = names.split_last().expect("there is one at least");
+        wrong.at(given.span(), format!("{what} {} or {last}, not `{text}`", others.join(", ")))
     })
 }
 
@@ -473,7 +474,8 @@ mod tests {
 
     #[test]
     fn sources_of_variation_are_read_and_bad_ones_refused() {
-        let with = |text: &str| parse(&format!("{P4}\n[variation]\n{text}"));
+        let (without, _) = P4.split_once("[variation]").unwrap();
+        let with = |text: &str| parse(&format!("{without}[variation]\n{text}"));
         let good = "costs = { is = 0.01, source = \"a test\" }\n[[variation.background]]\nname = \"d\"\n\
                     every = \"10 ms\"\nwork = { is = 1000, assumed = \"a test\" }\n";
         let variation = with(good).unwrap().variation;
@@ -483,7 +485,7 @@ mod tests {
             ("0.01", "0.6", "0.6 is not from 0 to 0.5"),
             ("costs", "cost", "unknown field `cost`"),
             (", source = \"a test\"", "", "a figure has one of `source`, `assumed` and `fitted`"),
-            ("10 ms", "10 us", "less than 100 us between two wake-ups"),
+            ("10 ms", "10 us", "less than 100 µs between two wake-ups"),
         ] {
             let error = with(&good.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(told), "{error}");

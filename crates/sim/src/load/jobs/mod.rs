@@ -94,7 +94,9 @@ struct Job {
     is_to_pause: bool,
     /// It pauses, or has not paid for its pause yet.
     paused: bool,
-    /// The earliest time of the next request under a rate.
+    /// The earliest time of anything after a pause.
+    paused_until: Time,
+    /// The earliest time of the next read or write under a rate. Flushes have none (fio's `get_rw_ddir`).
     due: Time,
     /// The source has been told that it counts.
     counts: bool,
@@ -201,6 +203,7 @@ impl Jobs {
             paused_after: 0,
             is_to_pause: false,
             paused: false,
+            paused_until: due,
             due,
             counts: false,
             over: false,
@@ -235,7 +238,7 @@ impl Jobs {
         let blocked = job.in_flight >= job.spec.depth
             || job.is_to_pause
             || (job.in_flight > 0 && job.next.is_some_and(|next| next.op == Op::Flush));
-        let due = job.next.map_or(job.due, |next| job.due.max(job.begun + next.not_before));
+        let due = job.next.map_or(job.due, |next| job.earliest(&next));
         // What is done is looked at when nothing can be asked (fio's `do_io`: `queue_full`,
         // `wait_for_completions`).
         if !job.seen.is_empty() && (job.next.is_none() || blocked || core.now < due) {
@@ -319,8 +322,17 @@ impl Job {
         Cost::cycles(bytes * self.spec.byte_cycles_1024 / 1024)
     }
 
-    /// When the next request may come.
+    /// When this request may come.
+    fn earliest(&self, next: &IoRequest) -> Time {
+        let of_rate = if next.op == Op::Flush { 0 } else { self.due };
+        of_rate.max(self.paused_until).max(self.begun + next.not_before)
+    }
+
+    /// When the next read or write may come.
     fn set_due(&mut self, now: Time, ask: &IoRequest) {
+        if ask.op == Op::Flush {
+            return;
+        }
         let mut due = self.due.max(now.saturating_sub(CATCH_UP_NS));
         if let Some(iops) = self.spec.rate_iops {
             due += 1_000_000_000 / iops.max(1);
@@ -343,7 +355,8 @@ impl Job {
     fn pause(&mut self, now: Time) {
         (self.paused_after, self.is_to_pause) = (self.completed, false);
         if let Some((pause, _)) = self.spec.think {
-            self.due = self.due.max(now + pause);
+            self.paused_until = now + pause;
+            self.due = self.due.max(self.paused_until);
             self.paused = true;
         }
     }
