@@ -73,28 +73,44 @@ const ONCE: Beside = Beside { notebook: Notebook::Once, ..ALL };
 
 /// A run on one screen of so many columns. `program` is how Flyball is typed where it finds the run. Where a
 /// narrow screen breaks its lines, or commands are long, it says less beside the figures, and shows as many
-/// cells.
+/// cells. What is no screen whatever is left out is as short as that makes it.
 pub fn short_text(report: &Report, program: &str, width: usize) -> String {
-    let (usual, _) = fitting(report, program, width.max(USUAL), ONCE);
-    let (mut most, mut best) = fitting(report, program, width, BESIDE[0]);
+    let usual = Fitting::of(report, program, width.max(USUAL), ONCE).cells;
+    let mut best = Fitting::of(report, program, width, BESIDE[0]);
     for beside in &BESIDE[1..] {
-        if most >= usual {
+        if best.too_long == 0 && best.cells >= usual {
             break;
         }
-        let (cells, text) = fitting(report, program, width, *beside);
-        if cells > most {
-            (most, best) = (cells, text);
+        let other = Fitting::of(report, program, width, *beside);
+        if other.is_better_than(&best) {
+            best = other;
         }
     }
-    best
+    best.text
 }
 
-/// The page with the most cells that still is one screen, and how many those are.
-fn fitting(report: &Report, program: &str, width: usize, beside: Beside) -> (usize, String) {
-    let of = |rows: usize| page(report, program, width, rows, beside);
-    let most = (MIN_CELLS + 1..=SCREEN).rev().find(|rows| of(*rows).lines().count() <= SCREEN);
-    let rows = most.unwrap_or(MIN_CELLS);
-    (shown_cells(report.summary.cells.len(), rows), of(rows))
+/// The page with the most cells that still is one screen.
+struct Fitting {
+    /// How many cells it shows.
+    cells: usize,
+    /// Its lines beyond a screen, where even that with the fewest cells is none.
+    too_long: usize,
+    text: String,
+}
+
+impl Fitting {
+    fn of(report: &Report, program: &str, width: usize, beside: Beside) -> Self {
+        let page_of = |rows: usize| page(report, program, width, rows, beside);
+        let most = (MIN_CELLS + 1..=SCREEN).rev().find(|rows| page_of(*rows).lines().count() <= SCREEN);
+        let rows = most.unwrap_or(MIN_CELLS);
+        let text = page_of(rows);
+        let too_long = text.lines().count().saturating_sub(SCREEN);
+        Self { cells: shown_cells(report.summary.cells.len(), rows), too_long, text }
+    }
+
+    fn is_better_than(&self, other: &Self) -> bool {
+        (self.too_long, other.cells) < (other.too_long, self.cells)
+    }
 }
 
 /// How many cells stand in so many rows; where not all do, a row says how many more there are.
