@@ -92,7 +92,7 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
         let busy = array.mean_busy(cell);
         busy.is_some_and(|busy| busy < DISKS_AT_LIMIT) || busy.is_some() && !rotates(case, array)
     };
-    let is_earlier = || is_waited_for() && array.is_some_and(|array| have_time(array));
+    let is_earlier = || is_waited_for() && array.is_some_and(have_time);
     if !has_parity || !many || !is_earlier() {
         return *share >= AT_LIMIT;
     }
