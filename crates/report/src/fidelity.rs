@@ -62,9 +62,7 @@ pub fn fidelity_text(found: &Fidelity, metric: &str) -> Lines {
     }
     if found.spread(None).is_some() {
         text.blank();
-        text.line(
-            "spread: standard deviation of the trials of a cell, relative to their mean, pooled over cells",
-        );
+        text.line("spread of a cell's trials: standard deviation over mean, pooled over cells");
         for (name, half) in HALVES {
             if let Some(Spread { cells, measured, modelled }) = found.spread(half) {
                 text.line(format_args!(
