@@ -28,6 +28,7 @@ fn job() -> JobSpec {
         name: "job".into(),
         depth: 1,
         sleeps_on_disk: true,
+        flushes_in_flight: false,
         start: 0,
         counted_from: 0,
         until: Some(SECOND),
@@ -291,6 +292,31 @@ fn calls_of_fsync_do_not_count_towards_a_rate() {
     let job = JobSpec { rate_iops: Some(20), until: Some(3 * SECOND), ..job() };
     let (_, given) = run("plain-7200", 1, Scheduler::None, &[(job, Op::Flush)], 1);
     assert!((59..=61).contains(&given.writes), "{}", given.writes);
+}
+
+/// fio 3.33 with `thinktime=40000 fsync=1` for a second makes 25 writes.
+#[test]
+fn calls_of_fsync_do_not_count_towards_a_pause() {
+    let job = JobSpec { think: Some((SECOND / 25, 1)), ..job() };
+    assert_eq!(run("nvme", 1, Scheduler::None, &[(job, Op::Flush)], 1).1.writes, 25);
+}
+
+/// fio 3.33, libaio, `iodepth=4 fsync=1`, keeps 3.0 to 3.3 writes in flight by their rate and latency.
+#[test]
+fn a_call_of_fsync_does_not_wait_for_what_else_is_in_flight() {
+    let of = |depth, flushes_in_flight| {
+        let job = JobSpec { depth, sleeps_on_disk: false, flushes_in_flight, ..job() };
+        let (_, given) = run("nvme", 1, Scheduler::None, &[(job, Op::Flush)], 3);
+        let took = (given.ended - given.begun) as f64;
+        assert!(given.writes.abs_diff(given.flushes) <= u64::from(depth), "{given:?}");
+        let in_calls = given.sync_latencies.mean().unwrap() * given.flushes as f64 / took;
+        (given.latencies.mean().unwrap() * given.writes as f64 / took, in_calls)
+    };
+    let (one, four) = (of(1, false), of(4, false));
+    assert!(one.0 + one.1 <= 1.0 && one.1 > 0.5, "{one:?}");
+    assert!(four.0 > 1.5 && four.1 > 0.5 && four.1 <= 1.0, "one call at a time, writes beside it: {four:?}");
+    let (_, in_flight) = of(4, true);
+    assert!(in_flight > 2.0, "io_uring has several at a time: {in_flight}");
 }
 
 /// A thread that works for ever, one that works when it is told to, and how fast the first one's CPU is at

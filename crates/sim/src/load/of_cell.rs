@@ -249,6 +249,7 @@ fn job(order: &SimRequest<'_>, name: &str) -> JobSpec {
         name: name.to_owned(),
         depth: 1,
         sleeps_on_disk: true,
+        flushes_in_flight: false,
         start: 0,
         counted_from: 0,
         until: None,
@@ -288,6 +289,7 @@ fn fio(order: &SimRequest<'_>, target: LoadTarget, fio: &FioJob) -> Result<Vec<J
     let spec = JobSpec {
         depth: if fio.engine == Engine::Synchronous { 1 } else { depth.most },
         sleeps_on_disk: fio.engine == Engine::Synchronous,
+        flushes_in_flight: fio.engine == Engine::IoUring,
         start,
         counted_from,
         until: fio.ending.runtime.map(|runtime| counted_from + runtime.get()),

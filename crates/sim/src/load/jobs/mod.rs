@@ -2,8 +2,10 @@
 //!
 //! A job is a thread. With a synchronous engine it asks for one thing, sleeps until that is done, and asks
 //! for the next. With an asynchronous one it asks until so many are in flight, then sleeps until at least one
-//! is done, takes all that are, and asks again (`io_submit(2)`, `io_getevents(2)`). Latencies are taken as
-//! fio takes them: from the end of the submission to the moment at which the job sees the completion (clat).
+//! is done, takes all that are, and asks again (`io_submit(2)`, `io_getevents(2)`). A flush is a call in
+//! which the job sleeps (`fsync(2)`), whatever else it has in flight, or is in flight itself. Latencies are
+//! taken as fio takes them: from the end of the submission to the moment at which the job sees the
+//! completion (clat).
 
 mod latency;
 mod request;
@@ -25,6 +27,9 @@ pub struct JobSpec {
     pub depth: u32,
     /// Whether the job sleeps in the kernel's own wait for a disk (`io_schedule`): synchronous engines.
     pub sleeps_on_disk: bool,
+    /// Whether a flush is in flight as other requests are: `io_uring`. Otherwise the job sleeps in its call
+    /// until it is done, and neither asks nor sees completions meanwhile (fio 3.33, `engines/libaio.c`).
+    pub flushes_in_flight: bool,
     /// Asks not before this time.
     pub start: Time,
     /// What is done before this time is not counted (`ramp_time`, from the start).
@@ -108,6 +113,10 @@ enum Waits {
     /// Has work, or is just asking.
     No,
     ForDisk,
+    /// In the call of a flush.
+    ForFlush,
+    /// A flush that was submitted then is done, and its call returns.
+    ToReturn(Time),
     ForTime,
 }
 
@@ -122,11 +131,12 @@ pub struct Jobs {
     given: std::rc::Rc<std::cell::RefCell<Given>>,
 }
 
-const KINDS: u64 = 4;
+const KINDS: u64 = 5;
 const SUBMITTED: u64 = 0;
 const REAPED: u64 = 1;
 const STARTED: u64 = 2;
 const WATCHED: u64 = 3;
+const RETURNED: u64 = 4;
 
 /// A thread that looks at the jobs again and again.
 #[derive(Clone, Copy, Debug)]
@@ -235,9 +245,7 @@ impl Jobs {
         if job.is_to_pause && job.in_flight == 0 {
             job.pause(core.now);
         }
-        let blocked = job.in_flight >= job.spec.depth
-            || job.is_to_pause
-            || (job.in_flight > 0 && job.next.is_some_and(|next| next.op == Op::Flush));
+        let blocked = job.in_flight >= job.spec.depth || job.is_to_pause;
         let due = job.next.map_or(job.due, |next| job.earliest(&next));
         // What is done is looked at when nothing can be asked (fio's `do_io`: `queue_full`,
         // `wait_for_completions`).
@@ -275,7 +283,25 @@ impl Jobs {
         job.set_due(core.now, &ask);
         let bio = Bio::new(me, target, ask.op, ask.offset, ask.len, index as u64);
         let (direct, plugged) = (ask.direct, !ask.direct);
+        let is_call = ask.op == Op::Flush && !job.spec.flushes_in_flight;
+        if is_call {
+            job.waits = Waits::ForFlush;
+            core.cpus.waits_for_disk(job.thread, true);
+        }
         core.submit(Bio { direct, plugged, fua: ask.fua, data_only: ask.data_only, ..bio });
+        if !is_call {
+            self.step(core, index);
+        }
+    }
+
+    /// The call of a flush returns.
+    fn returned(&mut self, core: &mut Core, index: usize) {
+        let job = &mut self.jobs[index];
+        let Waits::ToReturn(since) = job.waits else { unreachable!("no flush is done") };
+        job.in_flight -= 1;
+        if core.now >= job.spec.counted_from {
+            self.given.borrow_mut().count(core.now, since, Op::Flush, 0);
+        }
         self.step(core, index);
     }
 
@@ -346,7 +372,7 @@ impl Job {
     /// What it sees now counts towards its next pause.
     fn count_to_pause(&mut self) {
         if let Some((_, every)) = self.spec.think {
-            self.completed += self.seen.len() as u64;
+            self.completed += self.seen.iter().filter(|seen| seen.1 != Op::Flush).count() as u64;
             self.is_to_pause |= self.completed >= self.paused_after + u64::from(every.max(1));
         }
     }
@@ -386,6 +412,11 @@ impl Part for Jobs {
     fn done(&mut self, core: &mut Core, bio: &Bio) {
         let index = bio.tag as usize;
         let job = &mut self.jobs[index];
+        if job.waits == Waits::ForFlush && bio.op == Op::Flush {
+            job.waits = Waits::ToReturn(bio.submitted);
+            core.run(job.thread, job.spec.complete, self.me, bio.tag * KINDS + RETURNED);
+            return;
+        }
         job.seen.push((bio.submitted, bio.op, bio.len));
         if job.waits == Waits::ForDisk {
             self.step(core, index);
@@ -397,6 +428,7 @@ impl Part for Jobs {
         match token % KINDS {
             SUBMITTED => self.ask(core, index),
             REAPED => self.reap(core, index),
+            RETURNED => self.returned(core, index),
             WATCHED => self.watch_again(core, index),
             other => unreachable!("a job has no work {other}"),
         }
