@@ -8,12 +8,12 @@ use super::case::{Case, CaseCell, evidence};
 use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::WriteCache;
-use domain::units::{Unit, significant};
+use domain::units::Unit;
 
 pub(super) const RULE: Rule = Rule {
     name: "flushes",
-    doc: "Most of the workload's time is spent in calls of fsync and fdatasync, or they keep its requests from being in flight together.",
-    needs: "the tool's calls of fsync and their latency, its writes and their latency",
+    doc: "Most of the workload's time is spent in calls of fsync and fdatasync.",
+    needs: "the tool's calls of fsync and their latency",
     source: "block/blk-flush.c; Documentation/block/writeback_cache_control.rst; fsync(2)",
     yields_to: &[],
     run,
@@ -36,7 +36,8 @@ impl Syncs {
     /// Of a cell whose jobs are in them for most of their time.
     pub(super) fn that_decide(cell: &CaseCell<'_>) -> Option<Self> {
         let (rate, latency) = (cell.metric("syncs")?, cell.metric("sync_latency_mean")?);
-        let share = rate * latency / jobs(cell)?;
+        let jobs = cell.option(&["numjobs"]).map_or(Some(1.0), |text| text.parse::<f64>().ok())?;
+        let share = rate * latency / jobs.max(1.0);
         (share >= MIN_SHARE).then(|| Self { rate, latency, share: share.min(1.0) })
     }
 
@@ -62,84 +63,11 @@ impl Syncs {
     }
 }
 
-/// Fewer of the requests that a job may keep in flight than this share of them are held back.
-const FEW_IN_FLIGHT: f64 = 0.5;
-
-/// A job that calls fsync for fewer of its writes keeps others in flight meanwhile.
-const SYNCS_FOR_A_WRITE: f64 = 0.5;
-
-/// How many jobs a cell has.
-fn jobs(cell: &CaseCell<'_>) -> Option<f64> {
-    let jobs = cell.option(&["numjobs"]).map_or(Some(1.0), |text| text.parse::<f64>().ok())?;
-    Some(jobs.max(1.0))
-}
-
-/// How many of its requests a job kept in flight, and how many it may, where it has to wait for all of them
-/// before each call of fsync: by Little's law, the rate of its writes times the latency of one.
-fn held_back(cell: &CaseCell<'_>) -> Option<(f64, f64)> {
-    let (writes, latency) = (cell.metric("write_iops")?, cell.metric("latency_mean")?);
-    let is_for_each = cell.metric("syncs")? >= SYNCS_FOR_A_WRITE * writes;
-    let jobs = jobs(cell)?;
-    let may = f64::from(cell.profile().depth?) / jobs;
-    let counts = cell.is_fio() && is_for_each && may > 1.0 && !cell.pauses() && !cell.is_at_its_limit();
-    let kept = writes * latency / jobs;
-    (counts && writes > 0.0 && kept <= FEW_IN_FLIGHT * may).then_some((kept, may))
-}
-
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
     let found = cells.iter().filter_map(|cell| Some((cell, Syncs::that_decide(cell)?)));
     let most = found.max_by(|(_, a), (_, b)| a.share().total_cmp(&b.share()));
-    let of_time = most.map(|(cell, syncs)| finding(case, cell, &syncs));
-    let of_depth = || cells.iter().find_map(|cell| Some(of_depth(case, cell, held_back(cell)?)));
-    of_time.or_else(of_depth).into_iter().collect()
-}
-
-fn of_depth(case: &Case<'_>, cell: &CaseCell<'_>, (kept, may): (f64, f64)) -> Finding {
-    let rate = |name: &str| Unit::PerSecond.show(cell.metric(name).unwrap_or_default());
-    Finding {
-        title: format!(
-            "a job of {} may keep {may:.0} writes in flight, and keeps {}: it calls fsync for each of them",
-            cell.named(),
-            significant(kept)
-        ),
-        reason: "fsync returns when all that was written before is on the medium. A job that calls it after each write has to \
-wait for each, whatever its depth, and the disks serve one after another."
-            .into(),
-        evidence: vec![
-            evidence("writes", rate("write_iops"), cell.source()),
-            evidence("calls of fsync and fdatasync", rate("syncs"), cell.source()),
-            evidence("writes that a job kept in flight, mean", significant(kept), "their rate by the latency of one"),
-            evidence("writes that it may keep in flight", format!("{may:.0}"), cell.source()),
-        ],
-        ..bare(case)
-    }
-}
-
-/// A finding of this rule without what is measured.
-fn bare(case: &Case<'_>) -> Finding {
-    Finding {
-        rule: RULE.name,
-        title: String::new(),
-        reason: String::new(),
-        evidence: Vec::new(),
-        confidence: Confidence::Likely,
-        gain: None,
-        remedy: Some(remedy()),
-        next: case.show_again(),
-        compared: vec![],
-    }
-}
-
-fn remedy() -> Remedy {
-    Remedy {
-        what: "let the application make several changes durable with one call (group commit), or use a device whose cache \
-survives a power cut. Telling the kernel that there is no volatile cache, or mounting without barriers, loses data that \
-was reported as safe, and is not proposed"
-            .into(),
-        settings: vec![],
-        undo: "put the application's own option back".into(),
-    }
+    most.map(|(cell, syncs)| finding(case, cell, &syncs)).into_iter().collect()
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, syncs: &Syncs) -> Finding {
@@ -147,12 +75,24 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, syncs: &Syncs) -> Finding {
     let mut figures = syncs.figures(cell);
     figures.extend(caches(case, cell));
     Finding {
+        rule: RULE.name,
         title: format!("{} spends {share} of its time in fsync, {latency} for each call", cell.named()),
         reason: "fsync returns when the data are on the medium. The filesystem commits its journal for it, and the kernel has a \
 device with a volatile cache write that cache out. The latency of a write does not contain this time."
             .into(),
         evidence: figures,
-        ..bare(case)
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: "let the application make several changes durable with one call (group commit), or use a device whose cache \
+survives a power cut. Telling the kernel that there is no volatile cache, or mounting without barriers, loses data that \
+was reported as safe, and is not proposed"
+                .into(),
+            settings: vec![],
+            undo: "put the application's own option back".into(),
+        }),
+        next: case.show_again(),
+        compared: vec![],
     }
 }
 
@@ -197,27 +137,6 @@ mod tests {
     fn rare_syncs_and_those_of_many_jobs_are_no_finding() {
         assert!(findings(RULE, &writes(10.0, 8e-3, "fsync=32"), None, None).is_empty());
         assert!(findings(RULE, &writes(110.0, 8e-3, "fsync=1 numjobs=8"), None, None).is_empty());
-    }
-
-    #[test]
-    fn calls_for_each_write_that_keep_a_deep_queue_empty_are_found() {
-        let of = |latency: f64, syncs: f64, depth: &str| {
-            let options = format!("rw=randwrite bs=4k direct=1 ioengine=libaio fsync=1 {depth}");
-            let data = fio_run(&[&options], |_, _| {
-                let writes = [("throughput", 2.5e7), ("write_iops", 6000.0), ("latency_mean", latency)];
-                writes.into_iter().chain([("syncs", syncs), ("sync_latency_mean", 1e-6)]).collect()
-            });
-            findings(RULE, &data, None, None)
-        };
-        let found = of(2e-4, 6000.0, "iodepth=4").swap_remove(0);
-        assert_eq!(
-            found.title,
-            "a job of w0 may keep 4 writes in flight, and keeps 1.20: it calls fsync for each of them"
-        );
-        assert!(of(6e-4, 6000.0, "iodepth=4").is_empty(), "nearly all are in flight");
-        assert!(of(2e-4, 100.0, "iodepth=4").is_empty(), "it calls seldom");
-        assert!(of(1.6e-4, 6000.0, "iodepth=1").is_empty(), "it may keep one");
-        assert!(of(1.6e-4, 6000.0, "iodepth=1 numjobs=4").is_empty(), "each may keep one");
     }
 
     #[test]
