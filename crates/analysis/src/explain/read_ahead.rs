@@ -78,12 +78,13 @@ const AT_THE_LINK: f64 = 0.85;
 
 /// Whether one disk has a read of a whole default window in flight all of the time, and the next one behind
 /// it, at the rate of its link: the reader waits for that rate, not for the disk's latency.
-fn is_always_asked(case: &Case<'_>, name: &str, did: &Did) -> bool {
+fn is_always_asked(case: &Case<'_>, name: &str, below: &BlockDevice, did: &Did) -> bool {
     let disks = case.usages.iter().flat_map(|(_, usage)| &usage.disks).filter(|disk| disk.device == name);
     let depth = disks.filter_map(|disk| disk.depth).min_by(f64::total_cmp);
     let is_whole = did.read / did.reads >= DEFAULT_WINDOW.get() as f64;
     let is_at_its_link = (AT_THE_LINK * OF_SATA..=OF_SATA).contains(&did.read);
-    is_at_its_link && is_whole && did.busy >= ALWAYS && depth >= Some(AHEAD_OF_THE_READER)
+    let is_sata = below.transport.as_deref().is_none_or(|transport| transport == "sata");
+    is_sata && is_at_its_link && is_whole && did.busy >= ALWAYS && depth >= Some(AHEAD_OF_THE_READER)
 }
 
 /// From this size on a spinning disk's own cache makes up for the time between two reads.
@@ -113,7 +114,9 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     if reads_by_itself || size > DEFAULT_WINDOW.get() as f64 {
         return None;
     }
-    if below.len() == 1 && is_always_asked(case, name, &did) {
+    if let [disk] = &below[..]
+        && is_always_asked(case, name, disk, &did)
+    {
         return None;
     }
     let wider = wider(name);
@@ -275,13 +278,14 @@ mod tests {
     fn a_disk_that_always_has_the_next_read_is_not_waited_for_by_its_latency() {
         use super::super::testing::with_work;
         use crate::usage::{DiskUsage, Usage};
-        let of = |reads: u64, busy_ms: u64, depth: f64| {
+        let of = |transport: &str, reads: u64, busy_ms: u64, depth: f64| {
             let mut data = fio_run(&[BUFFERED], |cell, block| vec![("throughput", about(5e8, cell, block))]);
             with_work(&mut data, &[("vda", reads, reads * 131_072, 0, 0, busy_ms)]);
             let disk = DiskUsage { device: "vda".into(), depth: Some(depth), ..DiskUsage::default() };
             let usages = [(data.trials[0].key.clone(), Usage { disks: vec![disk], ..Usage::default() })];
             let summary = crate::summarise::summarise(&data, None);
-            let machine = bare_machine();
+            let mut machine = bare_machine();
+            machine.devices[0].transport = Some(transport.to_owned());
             let case = Case {
                 inventory: Some(&machine),
                 target_device: Some("vda"),
@@ -290,8 +294,10 @@ mod tests {
             };
             run(&case).len()
         };
-        assert_eq!([of(4000, 1000, 1.0), of(4000, 1000, 1.9), of(4000, 800, 1.9)], [1, 0, 1]);
-        assert_eq!(of(14_000, 1000, 1.9), 1, "a faster link");
+        let sata = [of("sata", 4000, 1000, 1.0), of("sata", 4000, 1000, 1.9), of("sata", 4000, 800, 1.9)];
+        assert_eq!(sata, [1, 0, 1]);
+        assert_eq!(of("sata", 14_000, 1000, 1.9), 1, "a faster link");
+        assert_eq!(of("nvme", 4000, 1000, 1.9), 1, "another link");
     }
 
     #[test]

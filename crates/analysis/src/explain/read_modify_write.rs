@@ -74,8 +74,8 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     by_reads.or_else(|| cells.iter().find_map(|cell| by_size(case, cell))).into_iter().collect()
 }
 
-/// Beside a resync nobody can tell which reads are for writes. That writes here and there of less than a
-/// chunk need them is how the level works.
+/// Beside a resync nobody can tell which reads are for writes. That random writes of less than a chunk
+/// need them is how the level works.
 fn by_size(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     let writes_at_random = match cell.access() {
         Some(access) => access == "randwrite",
@@ -95,7 +95,7 @@ fn by_size(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     Some(Finding {
         rule: RULE.name,
         title: format!(
-            "{name} is written to here and there, {size} at a time: it has to read before it writes"
+            "{name} is written to at random, {size} at a time: it may have to read before it writes"
         ),
         reason: format!(
             "A write that is less than a stripe changes the parity too. md reads the old data and the old parity, or the rest \
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_resync_small_writes_here_and_there_are_possibly_those_that_read() {
+    fn beside_a_resync_small_random_writes_are_possibly_those_that_read() {
         let of = |level: &str, chunk_kib: u64| {
             let md =
                 Md { chunk: Some(Bytes::from_kib(chunk_kib)), level: Some(level.into()), ..Md::default() };
@@ -237,7 +237,7 @@ mod tests {
         let found = of("raid5", 64).swap_remove(0);
         assert_eq!(
             found.title,
-            "md0 is written to here and there, 4 KiB at a time: it has to read before it writes"
+            "md0 is written to at random, 4 KiB at a time: it may have to read before it writes"
         );
         assert_eq!(found.confidence, Confidence::Possible);
         assert!(of("raid10", 64).is_empty() && of("raid5", 4).is_empty());
