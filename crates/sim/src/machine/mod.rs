@@ -9,7 +9,7 @@ mod inventory;
 mod variation;
 
 pub use cost::{COSTS, CostName, Costs, STALLS};
-pub use variation::{Background, VARIATIONS, Variation};
+pub use variation::{Background, Variation};
 
 use crate::block::Interrupts;
 use crate::cpu::{Begins, IdleState, IdleTime};

@@ -5,6 +5,7 @@ mod text;
 
 use super::Machines;
 use crate::error::{Error, Result};
+use analysis::stats::quantile::root_mean_square;
 use domain::bench::{BenchError, DiscardTrace};
 use domain::ids::CellId;
 use domain::plan::{Cell, Plan};
@@ -149,9 +150,9 @@ impl Bench<'_> {
     /// The root of the mean squared relative error of the rows that are fitted to.
     fn error(&self, rows: &[Row<'_>], figures: &[f64]) -> f64 {
         let Ok(model) = self.model(rows, figures, |row| !row.held_out) else { return f64::INFINITY };
-        root_mean_square(
-            rows.iter().zip(&model).filter(|(row, _)| !row.held_out).map(|(row, m)| (m / row.value).ln()),
-        )
+        let fitted = rows.iter().zip(&model).filter(|(row, _)| !row.held_out);
+        let errors: Vec<f64> = fitted.map(|(row, modelled)| (modelled / row.value).ln()).collect();
+        root_mean_square(&errors).unwrap_or(0.0)
     }
 
     /// What the model gives; nothing (NaN) for rows that are not wanted.
@@ -192,11 +193,6 @@ impl Bench<'_> {
         let metrics = simulated.measurement.outcome.metrics;
         Ok(metrics.into_iter().map(|(name, metric)| (name, metric.value)).collect())
     }
-}
-
-fn root_mean_square(errors: impl Iterator<Item = f64>) -> f64 {
-    let squares: Vec<f64> = errors.map(|error| error * error).collect();
-    (squares.iter().sum::<f64>() / squares.len().max(1) as f64).sqrt()
 }
 
 /// Mean and largest absolute relative error.
