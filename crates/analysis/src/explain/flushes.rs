@@ -28,16 +28,23 @@ pub(super) struct Syncs {
     rate: f64,
     /// Seconds that one takes, mean.
     pub(super) latency: f64,
-    /// The share of a job's time.
+    /// The share of a job's time; of what it may have in flight where calls are in flight themselves.
     share: f64,
 }
+
+/// Engines whose calls of fsync are in flight as other requests are (fio's `engines/io_uring.c` and
+/// `engines/posixaio.c`; libaio of fio 3.41).
+const IN_FLIGHT: [&str; 2] = ["io_uring", "posixaio"];
 
 impl Syncs {
     /// Of a cell whose jobs are in them for most of their time.
     pub(super) fn that_decide(cell: &CaseCell<'_>) -> Option<Self> {
         let (rate, latency) = (cell.metric("syncs")?, cell.metric("sync_latency_mean")?);
-        let jobs = cell.option(&["numjobs"]).map_or(Some(1.0), |text| text.parse::<f64>().ok())?;
-        let share = rate * latency / jobs.max(1.0);
+        let number = |name| cell.option(&[name]).map_or(Some(1.0), |text| text.parse::<f64>().ok());
+        let at_a_time = rate * latency / number("numjobs")?.max(1.0);
+        let is_in_flight = cell.option(&["ioengine"]).is_some_and(|engine| IN_FLIGHT.contains(&engine));
+        let may_be = if is_in_flight || at_a_time > 1.0 { number("iodepth")?.max(1.0) } else { 1.0 };
+        let share = at_a_time / may_be;
         (share >= MIN_SHARE).then(|| Self { rate, latency, share: share.min(1.0) })
     }
 
@@ -49,7 +56,7 @@ impl Syncs {
             evidence(
                 "share of a job's time in them",
                 percent(self.share),
-                "the product of these, by the jobs",
+                "the product of these, by the jobs and what each has in flight",
             ),
         ]
     }
@@ -137,6 +144,20 @@ mod tests {
     fn rare_syncs_and_those_of_many_jobs_are_no_finding() {
         assert!(findings(RULE, &writes(10.0, 8e-3, "fsync=32"), None, None).is_empty());
         assert!(findings(RULE, &writes(110.0, 8e-3, "fsync=1 numjobs=8"), None, None).is_empty());
+    }
+
+    #[test]
+    fn calls_that_are_in_flight_take_a_share_of_what_may_be() {
+        let of = |rate, engine: &str| {
+            let options = format!("rw=randwrite fsync=1 iodepth=16 ioengine={engine}");
+            let found = findings(RULE, &writes(rate, 8e-3, &options), None, None);
+            found.first().map(|found| found.title.clone())
+        };
+        let most = "w0 spends 80% of its time in fsync, 8.00 ms for each call";
+        assert_eq!(of(1600.0, "io_uring").as_deref(), Some(most));
+        assert_eq!(of(110.0, "io_uring"), None);
+        assert_eq!(of(100.0, "libaio").as_deref(), Some(most), "one at a time");
+        assert_eq!(of(1600.0, "libaio").as_deref(), Some(most), "more than one at a time");
     }
 
     #[test]

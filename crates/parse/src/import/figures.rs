@@ -205,7 +205,7 @@ impl Figures {
                 let why = std::io::Error::from_raw_os_error(*errno);
                 self.parts.note(format!("the job `{}` ended with error {errno}: {why}", job.name));
             }
-            match metrics_of(&job.totals) {
+            match metrics_of(&job.totals, &version) {
                 Ok(metrics) => {
                     let mut part = Part::new(&job.name, outcome(&version, metrics));
                     part.facts = job.facts;

@@ -112,7 +112,7 @@ fn report<R: Read>(tokens: &mut Tokens<R>) -> Result<Imported, Error> {
     let mut imported = Imported::default();
     for (name, totals) in reader.jobs {
         let mut outcome = Outcome { tool: reader.version.clone(), ..Outcome::default() };
-        match metrics_of(&totals) {
+        match metrics_of(&totals, &outcome.tool) {
             Ok(metrics) => outcome.metrics = metrics,
             Err(error) => {
                 imported.notes.push(format!("left out the job `{name}`: {error}"));

@@ -4,7 +4,7 @@
 //! reader has asked the same list, but it is here that a command begins to exist.
 
 use crate::fio::steady_state::Conditioning;
-use crate::fio::{endless, options};
+use crate::fio::{endless, options, version};
 use crate::job::text;
 use crate::sysbench::options::Bursts;
 use crate::{Error, Invocation, Job, TargetAccess};
@@ -124,7 +124,7 @@ pub(super) fn conditioning(job: &Job<'_>) -> Result<Option<Conditioning>, Error>
 fn of_bursts(mut outcome: Outcome, bursts: Bursts, led_in: bool) -> Outcome {
     let Some(elapsed) = outcome.metrics.get("elapsed").map(|metric| metric.value) else { return outcome };
     let elapsed_ns = Nanos::new((elapsed * 1e9) as u64);
-    let on = if led_in || !first_burst_is_a_period(&outcome.tool) {
+    let on = if led_in || !version::first_burst_is_a_period(&outcome.tool) {
         bursts.within(elapsed_ns)
     } else {
         let known = "its first burst lasted for a whole period, as with every fio before 3.35; with `runtime` and `time_based` it is left out";
@@ -139,18 +139,6 @@ fn of_bursts(mut outcome: Outcome, bursts: Bursts, led_in: bool) -> Outcome {
         }
     }
     outcome
-}
-
-/// Whether this fio, `fio-3.33`, has a first burst of thinktime and burst together. A version that is not
-/// understood is taken for a new one.
-fn first_burst_is_a_period(version: &str) -> bool {
-    let numbers = version.strip_prefix("fio-").and_then(|text| text.split_once('.'));
-    let Some((major, rest)) = numbers else { return false };
-    let minor = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-    match (major.parse::<u32>(), minor.parse::<u32>()) {
-        (Ok(major), Ok(minor)) => (major, minor) < (3, 35),
-        _ => false,
-    }
 }
 
 /// How much of a span had a burst on, where the first was a whole period, and each later one the end of its
@@ -352,16 +340,6 @@ mod tests {
 
     #[test]
     fn a_first_burst_of_a_whole_period_counts_as_such() {
-        for (version, is_old) in [
-            ("fio-3.28", true),
-            ("fio-3.34-12-g1a2b", true),
-            ("fio-3.35", false),
-            ("fio-3.39", false),
-            ("fio-4.0", false),
-            ("fio-x", false),
-        ] {
-            assert_eq!(first_burst_is_a_period(version), is_old, "{version}");
-        }
         // fio 3.33 with 900 ms of thinktime and 100 ms of bursts over 3 s: it worked from 0 to 1000, 1900 to
         // 2001 and 2901 to 3000 ms.
         let bursts = Bursts { period: Nanos::from_secs(1), on: Nanos::from_millis(100) };

@@ -10,6 +10,7 @@ pub mod steady_state;
 pub mod stretch;
 mod texts;
 mod values;
+mod version;
 
 use crate::options::{OptionError, Options, Refusal};
 use crate::report::SHARED_METRICS;

@@ -1,9 +1,10 @@
 //! The JSON of a report, its jobs summed while they are read.
 
+use super::super::version;
 use super::bins::Bins;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The report, with its jobs already summed.
@@ -11,7 +12,16 @@ use std::fmt;
 pub(super) struct Report {
     #[serde(rename = "fio version")]
     pub(super) version: String,
+    #[serde(rename = "global options", default)]
+    pub(super) global: Options,
     pub(super) jobs: Totals,
+}
+
+/// Of the options that a report repeats, those that decide what its figures mean.
+#[derive(Default, Deserialize)]
+pub struct Options {
+    /// The engine, where it was given.
+    pub ioengine: Option<String>,
 }
 
 /// The sum over all jobs.
@@ -23,6 +33,8 @@ pub struct Totals {
     pub(super) mixed: Flow,
     /// fsync, fdatasync and sync_file_range, of all jobs.
     pub(super) sync: Latencies,
+    /// The engines of jobs that have some; `None` for one that has no such option of its own.
+    syncing_engines: BTreeSet<Option<String>>,
     pub(super) user_ms: Sum,
     pub(super) system_ms: Sum,
     pub(super) context_switches: Sum,
@@ -96,6 +108,9 @@ pub struct Job {
     pub sync: Option<Syncs>,
     /// I/O errors that `continue_on_error` let pass.
     pub total_err: Option<u64>,
+    /// Its own options.
+    #[serde(rename = "job options", default)]
+    pub options: Options,
 }
 
 /// The calls of fsync, fdatasync and sync_file_range of a job.
@@ -172,8 +187,9 @@ impl Totals {
                 flow.add(direction);
             }
         }
-        if let Some(syncs) = job.sync {
+        if let Some(syncs) = job.sync.filter(|syncs| syncs.lat_ns.samples > 0) {
             self.sync.add(syncs.lat_ns);
+            self.syncing_engines.insert(job.options.ioengine);
         }
         let time = |percent: Option<f64>| percent.map(|percent| percent / 100.0 * job.job_runtime as f64);
         self.user_ms.add(time(job.usr_cpu));
@@ -183,6 +199,13 @@ impl Totals {
         if job.error != 0 && self.failed.is_none() {
             self.failed = Some((job.jobname, job.error));
         }
+    }
+
+    /// Whether the latency of each sync is told by this version of fio, whose engine is `default` for jobs
+    /// that name none.
+    pub(super) fn tells_sync_latency(&self, version: &str, default: Option<&str>) -> bool {
+        let mut engines = self.syncing_engines.iter().map(|engine| engine.as_deref().or(default));
+        engines.all(|engine| version::tells_sync_latency(version, engine))
     }
 }
 

@@ -11,7 +11,7 @@
 //! fio's own figures are taken where one job in one direction reported, and several jobs have no percentile.
 //!
 //! The latencies of fsync and its like (`sync` in the report) are metrics of their own: a write has completed
-//! before it is synced.
+//! before it is synced. They are left out where fio counts them wrongly.
 //!
 //! Not a goal: trims, per-priority statistics, fio's interval logs.
 
@@ -98,8 +98,16 @@ fn outcome(report: Report, preamble: &str) -> Result<Outcome, ToolError> {
     if jobs.passed_over > 0 {
         warnings.push(format!("{} I/O errors were passed over", jobs.passed_over));
     }
-    Ok(Outcome { metrics: metrics(&jobs)?.0, tool: report.version, warnings })
+    let tells_sync_latency = jobs.tells_sync_latency(&report.version, report.global.ioengine.as_deref());
+    if !tells_sync_latency {
+        warnings.push(format!("{}: {SYNC_LATENCY_LEFT_OUT}", report.version));
+    }
+    Ok(Outcome { metrics: metrics(&jobs, tells_sync_latency)?.0, tool: report.version, warnings })
 }
+
+/// What is said where the latencies of calls that sync are not metrics.
+const SYNC_LATENCY_LEFT_OUT: &str = "left out how long calls of fsync took: with libaio, fio 3.31 to 3.40 counts that \
+from the write before; psync, io_uring, and fio 3.41 tell it";
 
 /// What the `normal` format says of jobs and versions before it starts; nobody is warned by it.
 fn is_banner(line: &str) -> bool {
@@ -117,15 +125,15 @@ pub const PERCENTILES: [(&str, &str, f64); 3] = [
 const SYNC_PERCENTILES: [(&str, f64); 3] =
     [("sync_latency_p50", 50.0), ("sync_latency_p99", 99.0), ("sync_latency_p999", 99.9)];
 
-/// The metrics of jobs that were summed.
+/// The metrics of jobs that this version of fio ran, summed; without latencies that it does not tell.
 ///
 /// # Errors
 /// Where they did nothing, or for too short a time.
-pub fn metrics_of(jobs: &Totals) -> Result<BTreeMap<String, Metric>, ToolError> {
-    metrics(jobs).map(|metrics| metrics.0)
+pub fn metrics_of(jobs: &Totals, version: &str) -> Result<BTreeMap<String, Metric>, ToolError> {
+    metrics(jobs, jobs.tells_sync_latency(version, None)).map(|metrics| metrics.0)
 }
 
-fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {
+fn metrics(jobs: &Totals, tells_sync_latency: bool) -> Result<Metrics, ToolError> {
     let all = jobs.read.merged(&jobs.write).merged(&jobs.mixed);
     if all.bytes == 0 {
         return Err(ToolError::NothingDone { tool: TOOL });
@@ -153,7 +161,7 @@ fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {
             metrics.put(name, ns as f64 / 1e9);
         }
     }
-    put_syncs(jobs, all.longest_ms, &mut metrics);
+    put_syncs(jobs, all.longest_ms, tells_sync_latency, &mut metrics);
     let sums = [
         ("cpu_user", jobs.user_ms, 1.0),
         ("cpu_system", jobs.system_ms, 1.0),
@@ -167,10 +175,13 @@ fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {
     Ok(metrics)
 }
 
-/// What calls that sync took; nothing where there was none.
-fn put_syncs(jobs: &Totals, longest_ms: u64, metrics: &mut Metrics) {
+/// How often calls were made that sync, and what each took; nothing where there was none.
+fn put_syncs(jobs: &Totals, longest_ms: u64, tells_latency: bool, metrics: &mut Metrics) {
     let Some(mean_ns) = jobs.sync.mean_ns() else { return };
     metrics.put("syncs", jobs.sync.samples() as f64 * 1e3 / longest_ms as f64);
+    if !tells_latency {
+        return;
+    }
     metrics.put("sync_latency_mean", mean_ns / 1e9);
     for (name, percent) in SYNC_PERCENTILES {
         if let Some(ns) = jobs.sync.percentile_ns(percent) {

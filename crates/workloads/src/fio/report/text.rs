@@ -8,7 +8,8 @@
 //!
 //! Source: `show_thread_status_normal` in fio's stat.c.
 
-use super::jobs::{Direction, Job, Latency, Syncs, Totals};
+use super::super::version;
+use super::jobs::{Direction, Job, Latency, Options, Syncs, Totals};
 use std::collections::BTreeMap;
 
 /// A bound on the jobs of one run that are kept apart.
@@ -183,7 +184,8 @@ impl Reader {
     pub fn finish(&mut self) -> (Vec<Named>, String, usize) {
         let run = std::mem::take(self);
         let version = run.version.unwrap_or_else(|| "fio".to_owned());
-        let counts_cpu = has_cpu_of_groups(&version);
+        // Up to 3.11 it does not say of how much time a group's CPU is a share.
+        let counts_cpu = version::parse(&version).is_some_and(|version| version >= (3, 12));
         let mut all: Vec<Named> = Vec::new();
         for job in run.jobs {
             let index = all.iter().position(|named| named.name == job.name).unwrap_or_else(|| {
@@ -192,7 +194,8 @@ impl Reader {
                 all.push(Named { name: job.name.clone(), totals: Totals::default(), facts });
                 all.len() - 1
             });
-            all[index].totals.add(job.into_job(counts_cpu));
+            let ioengine = all[index].facts.get("ioengine").cloned();
+            all[index].totals.add(Job { options: Options { ioengine }, ..job.into_job(counts_cpu) });
         }
         (all, version, run.replaced)
     }
@@ -245,18 +248,8 @@ impl Open {
             write: self.write,
             mixed: self.mixed,
             sync: self.sync.map(|lat_ns| Syncs { lat_ns }),
-            total_err: None,
+            ..Job::default()
         }
-    }
-}
-
-/// Up to 3.11 it does not say of how much time a group's CPU is a share.
-fn has_cpu_of_groups(version: &str) -> bool {
-    let mut numbers = version.trim_start_matches("fio-").split(|c: char| !c.is_ascii_digit());
-    let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
-    match (number(), number()) {
-        (Some(major), Some(minor)) => (major, minor) >= (3, 12),
-        _ => false,
     }
 }
 
