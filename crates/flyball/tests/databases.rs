@@ -457,7 +457,7 @@ fn a_run_that_is_killed_leaves_no_server() {
         std::thread::sleep(life.mul_f64(points.unit() * 0.9));
         with_server += u64::from(!left(&place).servers.is_empty());
         let alone = points.unit() < 0.3;
-        let supervisor = if alone { supervisor_of(run.id()) } else { None };
+        let supervisor = if alone { support::child_of(run.id(), "supervise") } else { None };
         if let Some(pid) =
             supervisor.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()))
         {
@@ -482,16 +482,4 @@ fn a_run_that_is_killed_leaves_no_server() {
     }
     eprintln!("{kills} kills over {life:?}, {with_server} of them with a server at work: nothing left");
     assert!(with_server >= extent.count / 4, "only {with_server}");
-}
-
-fn supervisor_of(worker: u32) -> Option<u32> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut ours = pids.filter(|pid| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        parent == Some(worker) && arguments.split(|byte| *byte == 0).nth(1) == Some(b"supervise")
-    });
-    ours.next()
 }

@@ -33,7 +33,7 @@ impl Waiting {
         pipe.write_all(b"Linux 6.1 (h)").unwrap();
         let mut reader = None;
         wait_until("its reader stands behind its walls", || {
-            reader = child_of(import.id(), "read-foreign");
+            reader = support::child_of(import.id(), "read-foreign");
             reader.is_some_and(|reader| {
                 status(reader, "NoNewPrivs") == "1" && status(reader, "State").starts_with('S')
             })
@@ -47,17 +47,6 @@ impl Waiting {
         let output = self.import.wait_with_output().unwrap();
         (output.status.code().unwrap(), support::stderr(&output))
     }
-}
-
-fn child_of(parent: u32, command: &str) -> Option<u32> {
-    let pids =
-        fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    let is_meant = |pid: &u32| {
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        status(*pid, "PPid") == parent.to_string()
-            && arguments.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
-    };
-    pids.into_iter().find(is_meant)
 }
 
 /// A line of `/proc/PID/status` (proc_pid_status(5)); empty for the dead.

@@ -7,7 +7,7 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-use crate::support::{Place, is_root, wait_until};
+use crate::support::{Place, child_of, is_root, pids, wait_until};
 use domain::rng::{Rng, Seed};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,7 +183,7 @@ impl Killing {
             self.wait_for_its_work(&mut run);
         }
         std::thread::sleep(self.life.mul_f64(self.points.unit()));
-        let supervisor = supervisor_of(run.id());
+        let supervisor = child_of(run.id(), "supervise");
         match (victim, supervisor) {
             (Victim::Group, _) => kill_process_group(Pid::from_child(&run), Signal::KILL).unwrap(),
             (Victim::WorkerAndSupervisor, Some(supervisor)) => {
@@ -338,10 +338,6 @@ impl Killing {
     }
 }
 
-fn pids() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok())
-}
-
 fn runs(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -349,16 +345,6 @@ fn runs(pid: u32) -> bool {
 
 fn kill(pid: u32) -> bool {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).is_ok()
-}
-
-fn supervisor_of(worker: u32) -> Option<u32> {
-    let of_worker = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        parent == Some(worker) && arguments.split(|byte| *byte == 0).nth(1) == Some(b"supervise")
-    };
-    pids().find(of_worker)
 }
 
 /// Every process whose environment or arguments name a folder, but for the dead.

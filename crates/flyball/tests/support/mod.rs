@@ -9,6 +9,7 @@ pub mod terminal;
 
 use assert_cmd::assert::OutputAssertExt;
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -80,7 +81,7 @@ impl Place {
     /// Writes a study file and gives its name.
     pub fn study(&self, name: &str, text: &str) -> String {
         let path = self.path(&format!("{name}.toml"));
-        std::fs::write(&path, text).unwrap();
+        fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
@@ -98,7 +99,7 @@ impl Place {
     pub fn trial_files(&self) -> Vec<String> {
         let runs = folders(&self.path("notebook/runs"));
         let trials = runs.iter().flat_map(|run| folders(&run.join("trials")));
-        trials.filter_map(|trial| std::fs::read_to_string(trial.join("trial.json")).ok()).collect()
+        trials.filter_map(|trial| fs::read_to_string(trial.join("trial.json")).ok()).collect()
     }
 
     /// Everything that lies in the work folder.
@@ -109,8 +110,8 @@ impl Place {
     /// The loop devices over files of this place: others are somebody else's.
     pub fn loops(&self) -> BTreeSet<String> {
         let folder = self.folder.path().to_str().unwrap();
-        let names = std::fs::read_dir("/sys/block").unwrap().map(|entry| entry.unwrap().file_name());
-        let file = |name: &String| std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+        let names = fs::read_dir("/sys/block").unwrap().map(|entry| entry.unwrap().file_name());
+        let file = |name: &String| fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
         let is_here = |name: &String| file(name).is_ok_and(|file| file.contains(folder));
         names.map(|name| name.into_string().unwrap()).filter(is_here).collect()
     }
@@ -193,6 +194,22 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Every process.
+pub fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The child of a process that is the program with this first argument.
+pub fn child_of(parent: u32, command: &str) -> Option<u32> {
+    pids().find(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let ppid = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        ppid == Some(parent) && arguments.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
+    })
+}
+
 /// Waits for something to become true, two minutes at the most: a lab machine boots for half a minute on a
 /// busy host.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -214,12 +231,12 @@ pub fn without_space(folder: &Path) -> Option<String> {
 }
 
 pub fn folders(path: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path());
+    let entries = fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path());
     entries.filter(|p| p.is_dir()).collect()
 }
 
 pub fn files(path: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path()).collect()
+    fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path()).collect()
 }
 
 fn name_of(path: &Path) -> String {
