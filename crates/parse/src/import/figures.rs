@@ -11,7 +11,7 @@ use domain::units::Unit;
 use std::collections::BTreeMap;
 use workloads::bonnie::report as bonnie;
 use workloads::dd::report as dd;
-use workloads::fio::report::{metrics_of, text as fio};
+use workloads::fio::report::{metrics_of, text as fio, why_no_sync_latency};
 use workloads::hdparm::report as hdparm;
 use workloads::pgbench::report as pgbench;
 use workloads::sysbench::report as sysbench;
@@ -204,6 +204,9 @@ impl Figures {
             if let Some((_, errno)) = &job.totals.failed {
                 let why = std::io::Error::from_raw_os_error(*errno);
                 self.parts.note(format!("the job `{}` ended with error {errno}: {why}", job.name));
+            }
+            if let Some(why) = why_no_sync_latency(&job.totals, &version) {
+                self.parts.note(format!("the job `{}`: {why}", job.name));
             }
             match metrics_of(&job.totals, &version) {
                 Ok(metrics) => {

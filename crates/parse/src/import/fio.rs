@@ -20,8 +20,8 @@ use domain::units::Unit;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Read};
 use workloads::fio::report::bins::Bins;
-use workloads::fio::report::jobs::{Direction, Job, Latency, Totals};
-use workloads::fio::report::{PERCENTILES, metrics_of};
+use workloads::fio::report::jobs::{Direction, Job, Latency, Options, Syncs, Totals};
+use workloads::fio::report::{PERCENTILES, metrics_of, why_no_sync_latency};
 
 const JSON: &str = "fio-json";
 const TERSE: &str = "fio-terse";
@@ -104,6 +104,7 @@ fn report<R: Read>(tokens: &mut Tokens<R>) -> Result<Imported, Error> {
         jobs: Vec::new(),
         index: HashMap::new(),
         bins: Vec::new(),
+        global: BTreeMap::new(),
         options: BTreeMap::new(),
     };
     let walked = reader.walk();
@@ -124,6 +125,9 @@ fn report<R: Read>(tokens: &mut Tokens<R>) -> Result<Imported, Error> {
                 "the job `{name}` ended with error {errno}: {}",
                 io::Error::from_raw_os_error(*errno)
             ));
+        }
+        if let Some(why) = why_no_sync_latency(&totals, &outcome.tool) {
+            imported.notes.push(format!("the job `{name}`: {why}"));
         }
         let mut part = Part::new(&name, outcome);
         part.facts.extend(reader.options.remove(&name).unwrap_or_default());
@@ -171,12 +175,15 @@ struct JsonReader<'t, R> {
     index: HashMap<String, usize>,
     /// The bins that were read last; kept for its room alone.
     bins: Vec<(u64, u64)>,
+    /// The options that all jobs have which name no other value.
+    global: BTreeMap<String, String>,
     options: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// Which number or member of a job a key is.
 enum Member {
     Way(&'static str),
+    Syncs,
     Options,
     Other,
 }
@@ -195,6 +202,7 @@ impl<R: Read> JsonReader<'_, R> {
                     let ms = self.tokens.number()?.filter(|ms| (0.0..9e12).contains(ms));
                     self.ended = ms.map(|ms| Timestamp::from_unix_nanos((ms * 1e6) as i64));
                 }
+                Some(Token::Key("global options")) => self.global = self.texts()?,
                 Some(Token::Key("jobs")) => {
                     has_jobs = true;
                     self.list()?;
@@ -234,7 +242,7 @@ impl<R: Read> JsonReader<'_, R> {
     }
 
     fn job(&mut self) -> Result<(Job, BTreeMap<String, String>), Error> {
-        let (mut job, mut options) = (Job::default(), BTreeMap::new());
+        let (mut job, mut options) = (Job::default(), self.global.clone());
         let mut time = None;
         loop {
             let member = match self.tokens.token()? {
@@ -271,6 +279,7 @@ impl<R: Read> JsonReader<'_, R> {
                 Some(Token::Key("read")) => Member::Way("read"),
                 Some(Token::Key("write")) => Member::Way("write"),
                 Some(Token::Key("mixed")) => Member::Way("mixed"),
+                Some(Token::Key("sync")) => Member::Syncs,
                 Some(Token::Key("job options")) => Member::Options,
                 Some(Token::Key(_)) => Member::Other,
                 _ => break,
@@ -279,7 +288,8 @@ impl<R: Read> JsonReader<'_, R> {
                 Member::Way("read") => job.read = Some(self.direction()?),
                 Member::Way("write") => job.write = Some(self.direction()?),
                 Member::Way(_) => job.mixed = Some(self.direction()?),
-                Member::Options => options = self.texts()?,
+                Member::Syncs => job.sync = Some(self.syncs()?),
+                Member::Options => options.extend(self.texts()?),
                 Member::Other => self.tokens.skip()?,
             }
         }
@@ -289,6 +299,7 @@ impl<R: Read> JsonReader<'_, R> {
             Some(time) => job.job_runtime = time,
             None => (job.usr_cpu, job.sys_cpu) = (None, None),
         }
+        job.options = Options { ioengine: options.get("option ioengine").cloned() };
         Ok((job, options))
     }
 
@@ -323,6 +334,24 @@ impl<R: Read> JsonReader<'_, R> {
         let all = if direction.clat_ns.mean > 0.0 { direction.total_ios } else { 0 };
         direction.clat_ns.samples = samples.unwrap_or(all);
         Ok(direction)
+    }
+
+    /// What a job synced (fio 3; before that reports do not tell it).
+    fn syncs(&mut self) -> Result<Syncs, Error> {
+        const WANTED: [&[u8]; 1] = [b"lat_ns"];
+        let mut syncs = Syncs::default();
+        self.open()?;
+        loop {
+            self.pass_over(&WANTED)?;
+            match self.tokens.token()? {
+                Some(Token::Key("lat_ns")) => {
+                    let (lat_ns, samples) = self.latency()?;
+                    syncs.lat_ns = Latency { samples: samples.unwrap_or(0), ..lat_ns };
+                }
+                Some(Token::Key(_)) => self.tokens.skip()?,
+                _ => return Ok(syncs),
+            }
+        }
     }
 
     /// A latency, and how many samples it says that it is of.

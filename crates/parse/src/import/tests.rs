@@ -1270,11 +1270,28 @@ fn jobs_of_one_name_are_summed_as_the_runner_sums_them() {
         fixture!("fio/four-jobs-3.33.json"),
         fixture!("fio/four-jobs-plain-3.33.json"),
         fixture!("fio/unified-3.33.json"),
+        fixture!("fio/fsync-3.33.json"),
+        fixture!("fio/fsync-libaio-3.33.json"),
     ] {
         let (_, imported) = import(bytes).unwrap();
         let own = workloads::fio::report::read(Cursor::new(bytes)).unwrap();
         assert_eq!(imported.parts.len(), 1);
         assert_eq!(imported.parts[0].outcome.metrics, own.metrics);
+    }
+}
+
+#[test]
+fn latencies_of_syncs_are_left_out_where_fio_counts_them_wrongly_and_options_of_all_jobs_are_told() {
+    let text = std::str::from_utf8(fixture!("fio/fsync-libaio-3.33.json")).unwrap();
+    let own = "\"ioengine\" : \"libaio\",";
+    let global = format!("\"global options\" : {{ {} }},\n\"jobs\" :", own.trim_end_matches(','));
+    let of_all = text.replacen(own, "", 1).replacen("\"jobs\" :", &global, 1);
+    for text in [text, &of_all] {
+        let (_, imported) = import(text.as_bytes()).unwrap();
+        assert!(imported.notes[0].contains("left out how long calls of fsync took"), "{:?}", imported.notes);
+        assert_eq!(imported.parts[0].facts["option ioengine"], "libaio");
+        let metrics = &imported.parts[0].outcome.metrics;
+        assert!(metrics.contains_key("syncs") && !metrics.contains_key("sync_latency_mean"));
     }
 }
 

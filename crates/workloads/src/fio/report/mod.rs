@@ -105,9 +105,13 @@ fn outcome(report: Report, preamble: &str) -> Result<Outcome, ToolError> {
     Ok(Outcome { metrics: metrics(&jobs, tells_sync_latency)?.0, tool: report.version, warnings })
 }
 
-/// What is said where the latencies of calls that sync are not metrics.
 const SYNC_LATENCY_LEFT_OUT: &str = "left out how long calls of fsync took: with libaio, fio 3.31 to 3.40 counts that \
 from the write before; psync, io_uring, and fio 3.41 tell it";
+
+/// Why the metrics of jobs that this version of fio ran lack the latencies of calls that sync, where they do.
+pub fn why_no_sync_latency(jobs: &Totals, version: &str) -> Option<&'static str> {
+    (!jobs.tells_sync_latency(version, None)).then_some(SYNC_LATENCY_LEFT_OUT)
+}
 
 /// What the `normal` format says of jobs and versions before it starts; nobody is warned by it.
 fn is_banner(line: &str) -> bool {
