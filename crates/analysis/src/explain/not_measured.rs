@@ -35,6 +35,7 @@ pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
     open.extend(of_recorder(case));
     open.extend(of_courses(case));
     open.extend(case.data.trials.iter().flat_map(|trial| server::not_measured(&trial.environment)));
+    open.extend(of_syncs(case));
     open.extend(of_trials(case));
     open
 }
@@ -209,6 +210,20 @@ fn of_recorder(case: &Case<'_>) -> Vec<NotMeasured> {
 }
 
 /// Cells without a valid trial.
+/// Cells with calls that sync, of which nobody knows how long they take: the rules about them are silent.
+fn of_syncs(case: &Case<'_>) -> Vec<NotMeasured> {
+    const WHY: &str = "the tool does not tell it; fio does with `ioengine = psync` or `io_uring`, and from 3.41 on with libaio";
+    let cells = case.cells();
+    let untold = cells.iter().filter(|cell| {
+        cell.metric("syncs").is_some_and(|rate| rate > 0.0) && cell.metric("sync_latency_mean").is_none()
+    });
+    let told = |(why, cells, count): (&str, Vec<String>, usize)| NotMeasured {
+        what: format!("how long calls of fsync take in {}", some_of(cells, count)),
+        why: why.to_owned(),
+    };
+    by_reason(untold.map(|cell| (cell.named().to_owned(), WHY)), MAX_NAMED).into_iter().map(told).collect()
+}
+
 fn of_trials(case: &Case<'_>) -> Vec<NotMeasured> {
     let not_possible = |cell: &CellSummary| matches!(cell.lack, Some(Lack::NotPossible(_)));
     let empty = case.summary.cells.iter().filter(|cell| cell.points.is_empty());
@@ -239,20 +254,22 @@ fn not_reported(case: &Case<'_>, cell: &CellSummary) -> String {
 /// So many cells are named of those that have one reason in common.
 const MAX_NAMED: usize = 4;
 
+/// The names of some of so many cells.
+fn some_of(mut cells: Vec<String>, count: usize) -> String {
+    let left = count - cells.len();
+    cells.extend((left > 0).then(|| format!("{left} more")));
+    listed(&cells)
+}
+
 /// Cells that this machine could not run, those with one reason together.
 fn not_possible_here(case: &Case<'_>) -> Vec<NotMeasured> {
     let cells = case.summary.cells.iter().filter_map(|cell| match &cell.lack {
         Some(Lack::NotPossible(why)) => Some((cell.cell.to_string(), why.as_str())),
         _ => None,
     });
-    let told = |(why, mut cells, count): (&str, Vec<String>, usize)| {
-        let left = count - cells.len();
-        cells.extend((left > 0).then(|| format!("{left} more")));
-        let what = if count == 1 {
-            format!("cell {}", cells[0])
-        } else {
-            format!("{count} cells ({})", listed(&cells))
-        };
+    let told = |(why, cells, count): (&str, Vec<String>, usize)| {
+        let named = some_of(cells, count);
+        let what = if count == 1 { format!("cell {named}") } else { format!("{count} cells ({named})") };
         NotMeasured { what, why: format!("not possible on this machine: {why}") }
     };
     by_reason(cells, MAX_NAMED).into_iter().map(told).collect()
@@ -299,6 +316,19 @@ mod tests {
             why(&open, "6 cells (w_2, w_3, w_4, w_5 and 2 more)").unwrap(),
             "not possible on this machine: there is no array"
         );
+    }
+
+    #[test]
+    fn calls_of_fsync_whose_time_nobody_tells_are_named() {
+        let of = |latency: bool| {
+            let data = fio_run(&["rw=randwrite fsync=1 ioengine=libaio"], |_, _| {
+                let told = latency.then_some(("sync_latency_mean", 8e-3));
+                [("throughput", 4e5), ("syncs", 100.0)].into_iter().chain(told).collect()
+            });
+            why(&open(&data, None, None), "how long calls of fsync take in w0")
+        };
+        assert!(of(false).unwrap().contains("psync"));
+        assert_eq!(of(true), None);
     }
 
     #[test]
