@@ -9,6 +9,7 @@ use std::io::{self, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -181,7 +182,7 @@ impl Program {
     fn said(&self, order: ProgramOptions<'_>) -> Result<(Said, Option<String>), Box<dyn Error>> {
         let path = self.path.with_extension(format!("{}.said", self.name));
         let file = File::create(&path)?;
-        let mut command = Command::new(&self.path);
+        let mut command = in_own_mounts(&self.path);
         if !self.only.is_empty() {
             command.args(self.only.iter().map(|test| self.full_name(test))).arg("--exact");
         }
@@ -215,6 +216,24 @@ impl Program {
             }
         }
     }
+}
+
+/// A program of tests with mounts of its own, where that is allowed: what one mounts beside another would
+/// disturb a trial of the other's, as a change of this machine (unshare(1)).
+fn in_own_mounts(program: &Path) -> Command {
+    const UNSHARE: [&str; 3] = ["--mount", "--propagation", "private"];
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    let is_allowed = || {
+        let mut tried = Command::new("unshare");
+        tried.args(UNSHARE).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
+        tried.status().is_ok_and(|status| status.success())
+    };
+    if !*ALLOWED.get_or_init(is_allowed) {
+        return Command::new(program);
+    }
+    let mut command = Command::new("unshare");
+    command.args(UNSHARE).arg(program);
+    command
 }
 
 impl Ended {
