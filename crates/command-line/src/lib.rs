@@ -130,11 +130,12 @@ pub enum Command {
     New(New),
     /// Record this machine, a running process or a command; the recording is a run like others
     Record(Record),
-    /// Mark what begins now in a recording that goes on
+    /// Mark what begins now in a recording or a trial that goes on
     ///
-    /// Within a command that is recorded, it marks that recording; elsewhere, those that go on into the
-    /// notebook. What the machine did from mark to mark is shown with the recording. A command can also write
-    /// a line to the pipe that FLYBALL_MARKS names, or to the descriptor whose number is in FLYBALL_MARK_FD.
+    /// Within a command that is recorded, it marks that recording; elsewhere, the recordings that go on into
+    /// the notebook, and the trial of a study that runs on this host. What the machine did from mark to mark
+    /// is shown with the recording. A command can also write a line to the pipe that FLYBALL_MARKS names, or
+    /// to the descriptor whose number is in FLYBALL_MARK_FD.
     Mark(Mark),
     /// See this machine, a running process or a command at work in the terminal; or play a trial again
     Watch(Watch),

@@ -93,6 +93,28 @@ fn whoever_is_beside_a_recording_marks_it_by_its_place() {
 }
 
 #[test]
+fn whoever_is_beside_a_trial_of_a_study_marks_it_by_its_notebook() {
+    let place = Place::new();
+    let text = "flyball = 1\nname = \"beside\"\nquestion = \"?\"\n[workload.load]\ntool = \"command\"\n\
+                argv = [\"sh\", \"-c\", \"while [ ! -e go ]; do sleep 0.05; done\"]\n\
+                [measure]\nmetric = \"elapsed\"\nrepeats = 1\nretries = 0\nsettle = \"0s\"\ndrop_caches = false\n";
+    let text = text.replace(" go ", &format!(" {} ", place.path("go").display()));
+    let file = place.study("beside", &text);
+    let mut run = place.flyball(&["run", "--new", &file]);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let is_marked = || place.output(&["mark", "transactions"]).status.success();
+    wait_until("its trial runs", is_marked);
+    std::fs::write(place.path("go"), "").unwrap();
+    run.wait().unwrap();
+    let trial = place.ok(&["show", "--json", "beside", "b00.load.a0"]);
+    let trial: serde_json::Value = serde_json::from_str(&trial).unwrap();
+    let found = phases(trial["measurement"].to_string().as_bytes());
+    assert_eq!(found.last().unwrap().0.as_deref(), Some("transactions"), "{found:?}");
+    let refused = place.fails(1, &["mark", "late"]);
+    assert!(refused.contains("no trial of a study runs on this host for it"), "{refused}");
+}
+
+#[test]
 fn marks_of_a_recording_that_is_none_or_with_no_name_are_refused() {
     let place = Place::new();
     let refused = place.fails(2, &["mark", " "]);

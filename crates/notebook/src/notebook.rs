@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::record;
-use crate::run_folder::RunFolder;
+use crate::run_folder::{RAW, RunFolder, TRIAL_STAGED};
 use crate::whole_run::WholeRun;
 use domain::ids::{RunId, TrialKey};
 use domain::trial::Run;
@@ -165,10 +165,11 @@ impl Notebook {
         WholeRun::begin(self.clone(), key.clone())
     }
 
-    /// The folders of what recordings keep besides their traces that are being written into this notebook, or
-    /// were when their writers died.
-    pub fn recordings_underway(&self) -> Vec<PathBuf> {
-        WholeRun::underway(self)
+    /// The folders of what recordings and trials of studies keep besides their traces that are being written
+    /// into this notebook, or were when their writers died.
+    pub fn underway(&self) -> Vec<PathBuf> {
+        let trials = staging::begun(&self.staging(), TRIAL_STAGED).into_iter().map(|folder| folder.join(RAW));
+        WholeRun::underway(self).into_iter().chain(trials).collect()
     }
 
     pub(crate) fn staging(&self) -> PathBuf {

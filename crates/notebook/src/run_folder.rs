@@ -24,6 +24,9 @@ pub(crate) const TRACE: &str = "trace.parquet";
 pub(crate) const EVENTS: &str = "events.bin";
 /// The folder of what the tool wrote itself.
 pub(crate) const RAW: &str = "raw";
+
+/// What the staging folder of a trial's name begins with.
+pub(crate) const TRIAL_STAGED: &str = "trial";
 /// Which cells this machine cannot run; absent where there is none.
 pub(crate) const SKIPPED: &str = "skipped.json";
 
@@ -125,7 +128,7 @@ impl RunFolder {
         if target.join(TRIAL).exists() {
             return Err(Error::Exists { path: target });
         }
-        let staged = StagingDir::begin(&self.notebook.staging(), "trial")?;
+        let staged = StagingDir::begin(&self.notebook.staging(), TRIAL_STAGED)?;
         durable::make_folder(&staged.folder().join(RAW))?;
         let sink = TraceSink::new(staged.folder().join(TRACE));
         Ok(Staging { run: self.run.id.clone(), key: key.clone(), staged, sink, target })

@@ -1,4 +1,4 @@
-//! Marks in recordings that go on.
+//! Marks in recordings that go on, and in trials of studies.
 
 use super::Place;
 use crate::error::{Error, Result};
@@ -32,11 +32,12 @@ fn of_this_process(pipe: &Path) -> Result<File> {
         .ok_or_else(|| Error::Refused(format!("cannot mark: the recording that `{shown}` was of has ended")))
 }
 
-/// The pipes of the recordings that go on into this place.
+/// The pipes of the recordings and trials that go on into this place. A trial in the lab has its own within
+/// the machine.
 fn underway(place: Place<'_>) -> Result<Vec<File>> {
     let folders = match place {
         Place::Folder(folder) => RecordingFolder::underway(folder),
-        Place::Notebook(folder) => Notebook::open(folder)?.recordings_underway(),
+        Place::Notebook(folder) => Notebook::open(folder)?.underway(),
     };
     // One whose writer has died meanwhile has no pipe, or one that nobody reads.
     let found: Vec<File> =
@@ -49,7 +50,7 @@ fn underway(place: Place<'_>) -> Result<Vec<File>> {
             format!("cannot mark: nothing is being recorded into `{}`", folder.display())
         }
         Place::Notebook(folder) => format!(
-            "cannot mark: nothing is being recorded into the notebook `{}`; begin with `flyball record`, or name the place of a recording by --notebook or --out",
+            "cannot mark: nothing is being recorded into the notebook `{}`, and no trial of a study runs on this host for it; begin with `flyball record`, or name the place of a recording by --notebook or --out",
             folder.display()
         ),
     }))
