@@ -62,17 +62,20 @@ pub struct Replayed<'a> {
     pub is_whole: bool,
 }
 
+/// From this share of the best rate on a prediction is as good: the model tells no smaller difference.
+const AS_GOOD: f64 = 0.98;
+
 impl Replayed<'_> {
-    /// The most first; of those that are alike to a hundredth, that which changes least.
+    /// Those that are as good as the best first, of them that which changes least, else as they are given;
+    /// then the others, the most first.
     fn ordered(&self) -> Vec<&Predicted> {
         let rate = |one: &Predicted| one.prediction.rate.value;
-        let hundredths = |one: &Predicted| (rate(one) * 100.0).round();
-        let mut all: Vec<&Predicted> = self.predicted.iter().collect();
-        order::by(&mut all, |a, b| {
-            let alike = hundredths(b).total_cmp(&hundredths(a)).then_with(|| a.changes().cmp(&b.changes()));
-            alike.then_with(|| rate(b).total_cmp(&rate(a)))
-        });
-        all
+        let most = self.predicted.iter().map(rate).fold(0.0, f64::max);
+        let (mut best, mut others): (Vec<&Predicted>, Vec<&Predicted>) =
+            self.predicted.iter().partition(|one| rate(one) >= AS_GOOD * most);
+        order::by_key(&mut best, |one| one.changes());
+        order::by(&mut others, |a, b| rate(b).total_cmp(&rate(a)));
+        best.into_iter().chain(others).collect()
     }
 }
 
@@ -163,8 +166,6 @@ own gains latency alone.",
 
 /// A lower prediction is not worth a measurement.
 const WORTH_MEASURING: f64 = 1.05;
-/// Of the best prediction: what cannot be told from it.
-const AS_GOOD: f64 = 0.98;
 
 /// What to type next, or why there is nothing.
 enum Next {
@@ -190,13 +191,10 @@ fn next(replayed: &Replayed<'_>, ordered: &[&Predicted], program: &str) -> Next 
             Next::Nothing("nothing here: the recording is of another machine")
         };
     }
-    if best.prediction.rate.value < WORTH_MEASURING {
+    if ordered.iter().all(|one| one.prediction.rate.value < WORTH_MEASURING) {
         return if replayed.others { against() } else { Next::Nothing("no policy is predicted to gain 5%") };
     }
-    // Of what is as good, that which changes least.
-    let as_good = |one: &&&Predicted| one.prediction.rate.value >= best.prediction.rate.value * AS_GOOD;
-    let least = ordered.iter().filter(as_good).min_by_key(|one| one.changes()).unwrap_or(best);
-    let words = least.settings.iter().map(|one| format!("{}={}", one.setting, one.value));
+    let words = best.settings.iter().map(|one| format!("{}={}", one.setting, one.value));
     let words: Vec<String> = words.map(|word| format!(" --set {}", quoted(&word))).collect();
     let typed = replayed.command.iter().skip_while(|word| *word != "--");
     let load: String = typed.map(|word| format!(" {}", quoted(word))).collect();
@@ -485,6 +483,31 @@ mod tests {
         process.environment.insert(PROCESS.into(), "17 mariadbd".into());
         let text = screen_of(&process, &["record", "--pid", "17"], &what_ifs);
         assert!(text.contains("    flyball tune --set ondemand.up_threshold=20 --pid 17\n"), "{text}");
+    }
+
+    #[test]
+    fn predictions_that_no_model_can_tell_apart_stay_as_they_are_given() {
+        let replay = replay();
+        let names = ["performance", "conservative", "schedutil", "powersave"];
+        let rates = [55.0, 54.9, 55.3, 54.0];
+        let of = |(name, rate): (&str, f64)| {
+            let settings = vec![setting("governor", name)];
+            let mut prediction = replay.predict(&settings).unwrap();
+            prediction.rate.value = rate;
+            Predicted { settings, prediction }
+        };
+        let trial = trial(Provenance::Host);
+        let predicted = names.into_iter().zip(rates).map(of).collect();
+        let replayed = Replayed {
+            trial: &trial,
+            replay: &replay,
+            predicted,
+            command: &[],
+            others: false,
+            is_whole: false,
+        };
+        let ordered = replayed.ordered().into_iter().map(Predicted::name).collect::<Vec<_>>();
+        assert_eq!(ordered, names);
     }
 
     #[test]
