@@ -19,9 +19,17 @@ pub(super) struct Report {
 
 /// Of the options that a report repeats, those that decide what its figures mean.
 #[derive(Default, Deserialize)]
+#[serde(from = "BTreeMap<String, serde_json::Value>")]
 pub struct Options {
     /// The engine, where it was given.
     pub ioengine: Option<String>,
+}
+
+impl From<BTreeMap<String, serde_json::Value>> for Options {
+    /// An option that was given twice is there twice, and the last one counts.
+    fn from(all: BTreeMap<String, serde_json::Value>) -> Self {
+        Self { ioengine: all.get("ioengine").and_then(|value| value.as_str()).map(str::to_owned) }
+    }
 }
 
 /// The sum over all jobs.

@@ -121,6 +121,9 @@ fn what_a_sync_takes_is_left_out_where_fio_counts_it_wrongly() {
     let told = mean(&text.replacen("fio-3.33", "fio-3.41", 1)).unwrap();
     assert!((told - 5.16e-3).abs() < 1e-5, "{told}");
     assert_eq!(mean(&text.replacen("libaio", "io_uring", 1)), Some(told));
+    // An option that is given again is there again.
+    let again = text.replacen("\"rw\" :", "\"ioengine\" : \"psync\", \"rw\" :", 1);
+    assert_eq!(mean(&again), Some(told));
     // The option may stand in the job file's `[global]`.
     let own = "\"ioengine\" : \"libaio\",";
     let without = text.replacen(own, "", 1);
