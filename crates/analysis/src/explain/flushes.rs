@@ -28,7 +28,9 @@ pub(super) struct Syncs {
     rate: f64,
     /// Seconds that one takes, mean.
     pub(super) latency: f64,
-    /// The share of a job's time; of what it may have in flight where calls are in flight themselves.
+    /// Whether calls are in flight as other requests are, so that no job waits for one.
+    in_flight: bool,
+    /// The share of a job's time; of its queue depth where calls are in flight.
     share: f64,
 }
 
@@ -36,16 +38,21 @@ pub(super) struct Syncs {
 /// `engines/posixaio.c`; libaio of fio 3.41).
 const IN_FLIGHT: [&str; 2] = ["io_uring", "posixaio"];
 
+/// A thread is in one call at a time; times are rounded. More than this are in flight.
+const ONE_AT_A_TIME: f64 = 1.05;
+
 impl Syncs {
     /// Of a cell whose jobs are in them for most of their time.
     pub(super) fn that_decide(cell: &CaseCell<'_>) -> Option<Self> {
         let (rate, latency) = (cell.metric("syncs")?, cell.metric("sync_latency_mean")?);
         let number = |name| cell.option(&[name]).map_or(Some(1.0), |text| text.parse::<f64>().ok());
         let at_a_time = rate * latency / number("numjobs")?.max(1.0);
-        let is_in_flight = cell.option(&["ioengine"]).is_some_and(|engine| IN_FLIGHT.contains(&engine));
-        let may_be = if is_in_flight || at_a_time > 1.0 { number("iodepth")?.max(1.0) } else { 1.0 };
-        let share = at_a_time / may_be;
-        (share >= MIN_SHARE).then(|| Self { rate, latency, share: share.min(1.0) })
+        let engine = cell.option(&["ioengine"]);
+        let depth = number("iodepth")?.max(1.0);
+        let in_flight =
+            depth > 1.0 && (engine.is_some_and(|it| IN_FLIGHT.contains(&it)) || at_a_time > ONE_AT_A_TIME);
+        let share = if in_flight { at_a_time / depth } else { at_a_time };
+        (share >= MIN_SHARE).then(|| Self { rate, latency, in_flight, share: share.min(1.0) })
     }
 
     /// What decides, as figures.
@@ -53,16 +60,27 @@ impl Syncs {
         vec![
             evidence("calls of fsync and fdatasync", Unit::PerSecond.show(self.rate), cell.source()),
             evidence("time that one takes, mean", Unit::Seconds.show(self.latency), cell.source()),
-            evidence(
-                "share of a job's time in them",
-                percent(self.share),
-                "the product of these, by the jobs and what each has in flight",
-            ),
+            if self.in_flight {
+                let how = "the product of these, by the jobs and the depth of each";
+                evidence("share of the queue depth that they take", percent(self.share), how)
+            } else {
+                evidence(
+                    "share of a job's time in them",
+                    percent(self.share),
+                    "the product of these, by the jobs",
+                )
+            },
         ]
     }
 
-    pub(super) fn told(&self) -> (String, String) {
-        (percent(self.share), Unit::Seconds.show(self.latency))
+    /// What a cell does, in words that follow its name.
+    pub(super) fn told(&self) -> String {
+        let (share, latency) = (percent(self.share), Unit::Seconds.show(self.latency));
+        if self.in_flight {
+            format!("has {share} of its queue depth in fsync, {latency} for each call")
+        } else {
+            format!("spends {share} of its time in fsync, {latency} for each call")
+        }
     }
 
     fn share(&self) -> f64 {
@@ -78,12 +96,11 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, syncs: &Syncs) -> Finding {
-    let (share, latency) = syncs.told();
     let mut figures = syncs.figures(cell);
     figures.extend(caches(case, cell));
     Finding {
         rule: RULE.name,
-        title: format!("{} spends {share} of its time in fsync, {latency} for each call", cell.named()),
+        title: format!("{} {}", cell.named(), syncs.told()),
         reason: "fsync returns when the data are on the medium. The filesystem commits its journal for it, and the kernel has a \
 device with a volatile cache write that cache out. The latency of a write does not contain this time."
             .into(),
@@ -147,17 +164,19 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_in_flight_take_a_share_of_what_may_be() {
+    fn calls_that_are_in_flight_take_a_share_of_the_queue_depth() {
         let of = |rate, engine: &str| {
             let options = format!("rw=randwrite fsync=1 iodepth=16 ioengine={engine}");
             let found = findings(RULE, &writes(rate, 8e-3, &options), None, None);
             found.first().map(|found| found.title.clone())
         };
         let most = "w0 spends 80% of its time in fsync, 8.00 ms for each call";
-        assert_eq!(of(1600.0, "io_uring").as_deref(), Some(most));
+        let in_flight = "w0 has 80% of its queue depth in fsync, 8.00 ms for each call";
+        assert_eq!(of(1600.0, "io_uring").as_deref(), Some(in_flight));
         assert_eq!(of(110.0, "io_uring"), None);
+        assert_eq!(of(1600.0, "libaio").as_deref(), Some(in_flight), "more than one at a time");
         assert_eq!(of(100.0, "libaio").as_deref(), Some(most), "one at a time");
-        assert_eq!(of(1600.0, "libaio").as_deref(), Some(most), "more than one at a time");
+        assert!(of(125.5, "psync").unwrap().contains("100% of its time"), "one at a time, but for rounding");
     }
 
     #[test]

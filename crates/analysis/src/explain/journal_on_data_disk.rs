@@ -62,17 +62,13 @@ fn finding(
     filesystem: &str,
     disk: &BlockDevice,
 ) -> Finding {
-    let (share, latency) = syncs.told();
     let mut figures = syncs.figures(cell);
     figures.push(evidence("filesystem, its journal within it", filesystem, "the trial's mount"));
     let path = format!("/sys/block/{}/queue/rotational", disk.name);
     figures.push(evidence(format!("spinning disk {}", disk.name), "rotational = 1", path));
     Finding {
         rule: RULE.name,
-        title: format!(
-            "journal and data share spinning disks: {} spends {share} of its time in fsync, {latency} for each call",
-            cell.named()
-        ),
+        title: format!("journal and data share spinning disks: {} {}", cell.named(), syncs.told()),
         reason: "A commit writes the journal, flushes, and writes the commit record. Between that the data are written at their \
 place. Each change between the two places moves the heads."
             .into(),

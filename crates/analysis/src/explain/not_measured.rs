@@ -209,7 +209,6 @@ fn of_recorder(case: &Case<'_>) -> Vec<NotMeasured> {
     open
 }
 
-/// Cells without a valid trial.
 /// Cells with calls that sync, of which nobody knows how long they take: the rules about them are silent.
 fn of_syncs(case: &Case<'_>) -> Vec<NotMeasured> {
     const WHY: &str = "the tool does not tell it; fio does with `ioengine = psync` or `io_uring`, and from 3.41 on with libaio";
@@ -224,6 +223,7 @@ fn of_syncs(case: &Case<'_>) -> Vec<NotMeasured> {
     by_reason(untold.map(|cell| (cell.named().to_owned(), WHY)), MAX_NAMED).into_iter().map(told).collect()
 }
 
+/// Cells without a valid trial.
 fn of_trials(case: &Case<'_>) -> Vec<NotMeasured> {
     let not_possible = |cell: &CellSummary| matches!(cell.lack, Some(Lack::NotPossible(_)));
     let empty = case.summary.cells.iter().filter(|cell| cell.points.is_empty());
