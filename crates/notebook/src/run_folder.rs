@@ -24,8 +24,7 @@ pub(crate) const TRACE: &str = "trace.parquet";
 pub(crate) const EVENTS: &str = "events.bin";
 /// The folder of what the tool wrote itself.
 pub(crate) const RAW: &str = "raw";
-
-/// What the staging folder of a trial's name begins with.
+/// What the name of a trial's staging folder begins with.
 pub(crate) const TRIAL_STAGED: &str = "trial";
 /// Which cells this machine cannot run; absent where there is none.
 pub(crate) const SKIPPED: &str = "skipped.json";
