@@ -100,9 +100,9 @@ pub(crate) struct Process {
     pub group: u32,
     /// When it was started, in clock ticks since boot: with its id this names one process and no other.
     pub started: u64,
-    /// It is becoming another program (execve(2)), and has the memory of the new one but not yet its
-    /// environment.
-    pub is_starting: bool,
+    /// How long its environment is, in bytes: `env_end` less `env_start`. `None` while it is becoming another
+    /// program (execve(2)), with the memory of the new one but not yet its environment.
+    pub environment: Option<u64>,
 }
 
 impl Process {
@@ -118,12 +118,15 @@ pub(crate) fn process(machine: &dyn Machine, pid: u32) -> Option<Process> {
     let stat = machine.text(&format!("/proc/{pid}/stat"))?;
     // The name in parentheses may hold anything, even a parenthesis; the field after it is the third.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    // Threads of the kernel and zombies have no memory: `vsize` and `env_end` are 0.
-    let is_zero = |index: usize| fields.get(index).is_none_or(|field| *field == "0");
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    // `vsize` and `startcode`: of a program's memory the place of its code is set last (fs/binfmt_elf.c).
+    // Threads of the kernel and zombies have neither.
+    let is_starting = number(20) != 0 && number(23) == 0;
+    let environment = number(48).saturating_sub(number(47));
     Some(Process {
         state: fields.first()?.chars().next()?,
         group: fields.get(2)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
-        is_starting: !is_zero(20) && is_zero(48),
+        environment: (!is_starting).then_some(environment),
     })
 }

@@ -6,7 +6,7 @@
 //! processes cannot have. A process that clears its environment escapes; of the process group that it leads
 //! or stays in, the caller takes care.
 
-use crate::lock::process;
+use crate::lock::{Process, process};
 use crate::settings::numbered;
 use crate::{LocalMachine, Machine};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -224,16 +224,19 @@ fn is_at_work(pid: u32, program: &str, folder: &str) -> bool {
 /// What it was started with. Nobody may look into the processes of others; a dead one has no environment any
 /// more.
 ///
-/// Between the moment when execve(2) closes the caller's descriptors, and with them the lock that a recovery
-/// waits for, and the one when it has laid out the environment, `/proc/PID/environ` is empty (fs/proc/base.c,
-/// fs/exec.c): such a process is looked at again.
+/// While a process becomes another program, `/proc/PID/environ` may be empty or end too soon: between the
+/// moment when execve(2) closes the caller's descriptors, and with them the lock that a recovery waits for,
+/// and the one when it has laid out the new environment; and to a reader that opened the file before that,
+/// whose memory is then gone (fs/proc/base.c, fs/exec.c). What is not as long as the process says is read
+/// again.
 fn environment(pid: u32) -> Option<Vec<u8>> {
     let path = format!("/proc/{pid}/environ");
     let deadline = Instant::now() + EXECUTION;
     loop {
         let environment = LocalMachine.read(Path::new(&path)).ok()?;
-        let is_starting = || process(&LocalMachine, pid).is_some_and(|process| process.is_starting);
-        if !environment.is_empty() || Instant::now() >= deadline || !is_starting() {
+        // Asked after it was read: whatever it has become since, what was read is all of one environment.
+        let is_whole = |process: Process| process.environment == Some(environment.len() as u64);
+        if process(&LocalMachine, pid).is_none_or(is_whole) || Instant::now() >= deadline {
             return Some(environment);
         }
         std::thread::sleep(EXECUTION_POLL);
@@ -286,6 +289,22 @@ mod tests {
         assert!(is_alive(&mut another));
         another.kill().unwrap();
         another.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_carries_its_mark_also_while_it_becomes_another_program() {
+        let mark = Mark::new();
+        // It becomes a new shell as fast as it can, each of which inherits the mark.
+        let mut restless = Command::new("sh");
+        let script = r#"exec sh -c "$0" "$0""#;
+        let mut restless =
+            restless.args(["-c", script, script]).env(VARIABLE, mark.as_str()).spawn().unwrap();
+        while !mark.is_carried_by(restless.id()) {
+            std::thread::sleep(POLL);
+        }
+        let unseen = (0..5000).filter(|_| !mark.is_carried_by(restless.id())).count();
+        assert_eq!((unseen, end(&mark)), (0, 1));
+        assert_eq!(restless.wait().unwrap().signal(), Some(9));
     }
 
     #[test]
