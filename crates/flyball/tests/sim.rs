@@ -706,6 +706,7 @@ levels = [false, true]
 [measure]
 repeats = 5
 confidence = 0.9
+interval = "1s"
 "#;
 
 const BURNER: &str = "tool = \"fio\"\noptions = { ioengine = \"cpuio\", cpuload = 100 }";
@@ -754,4 +755,32 @@ fn a_load_that_no_model_knows_is_refused_by_name() {
     let said = support::stderr(&output);
     assert!(said.contains("the load `burner` beside the workload: the simulation knows fio"), "{said}");
     assert!(said.contains("not what `bzip2` would do"), "{said}");
+}
+
+#[test]
+fn what_a_slow_machine_spends_on_fio_s_looks_and_on_flyball_s_samples_is_in_its_model() {
+    let place = Place::new();
+    let head = BESIDE.split("[beside.burner]").next().unwrap();
+    let text = format!(
+        "{head}[workload.copied]\ntool = \"dd\"\noptions = {{ bs = \"4k\", count = 100, iflag = \"direct\" }}\n\n\
+         [factor.governor]\nsetting = \"governor\"\nlevels = [\"performance\", \"powersave\"]\n\n[measure]\nrepeats = 1\ninterval = \"1s\"\n"
+    );
+    place.ok(&["run", &place.study("beside", &text), "--on", "sim", "--seed", "1"]);
+    let mut cells = std::collections::BTreeMap::new();
+    for text in place.trial_files() {
+        let trial: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let measured = &trial["measurement"];
+        let threads = measured["threads"].as_array().unwrap().iter();
+        let has_rcu = threads.into_iter().any(|thread| thread["name"] == "rcu_preempt");
+        let (span, recorder) =
+            (measured["duration_ns"].as_f64().unwrap(), measured["recorder"]["cpu_ns"].as_f64().unwrap());
+        if trial["levels"]["governor"] == "performance" {
+            // A sample a second takes 270,000 of the 20 million instructions of a second, and ticks.
+            let share = recorder / (span / 1e9).floor() / 1e9;
+            assert!((0.0135..0.016).contains(&share), "{share}");
+        }
+        cells.insert(trial["workload"].as_str().unwrap().to_owned(), has_rcu);
+    }
+    // Only what fio looks for frees names of a tmpfs.
+    assert_eq!((cells["small"], cells["copied"]), (true, false));
 }

@@ -10,7 +10,7 @@ use crate::load::of_cell::{self as loads, Load, Reports};
 use crate::load::oltp::{Oltp, Served};
 use crate::machine::MachineSpec;
 use crate::md::resync::LEFT;
-use crate::record::{self, Before, Recorder};
+use crate::record::{self, Before, Recorder, SamplingThread};
 use domain::Study;
 use domain::bench::{Bench, BenchError, Sink};
 use domain::inventory::Inventory;
@@ -22,7 +22,7 @@ use domain::rng::Seed;
 use domain::setting::SettingRecord;
 use domain::time::Nanos;
 use domain::trace::Role;
-use domain::trial::{Disturbance, Measurement};
+use domain::trial::{Disturbance, Measurement, RecorderReport};
 use domain::units::Unit;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -61,6 +61,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
     let before = lead(&mut world, beside, target, order);
     let account = put_in(&mut world, load, target, order);
     let measure = &order.study.measure;
+    take_samples(&mut world, order);
     let mut recorder = Recorder::new(sink, measure.interval, before.now);
     let stopped =
         world.run(before.now + measure.timeout.get(), Some(measure.interval.get().max(1)), &mut recorder);
@@ -97,6 +98,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
     add_rates(core, &before, joules, &mut metrics);
     let roles = record::roles(core, &before);
     let used = roles.values().fold(Nanos::ZERO, |sum, used| sum + *used);
+    let report = RecorderReport { cpu: roles.get(&Role::Flyball).copied().unwrap_or(Nanos::ZERO), ..report };
     metrics.extend(cpu_busy(used, duration, core.cpus.count()).map(|busy| (CPU_BUSY.to_owned(), busy)));
     let outcome = Outcome {
         metrics,
@@ -186,7 +188,7 @@ fn put_in(world: &mut World, load: Load, target: LoadTarget, order: &SimRequest<
                 if !cost.is_nothing() {
                     let thread = world.core.cpus.thread(name, Role::Workload, 0);
                     let every = (every / order.machine.dilation) as u64;
-                    jobs.watched_by(&mut world.core, Watcher { thread, every, cost });
+                    jobs.watched_by(&mut world.core, Watcher { thread, every, cost, frees: name == "fio" });
                 }
             }
             add_jobs(world, jobs, specs, Role::Workload);
@@ -221,6 +223,16 @@ fn work_in_background(world: &mut World, order: &SimRequest<'_>) {
         let me = world.next_part();
         let background = BackgroundWork::new(&mut world.core, me, work, order.machine, order.seed);
         world.add(Box::new(background));
+    }
+}
+
+/// Has Flyball's recorder take its samples, where that costs something.
+fn take_samples(world: &mut World, order: &SimRequest<'_>) {
+    let (cost, interval) = (order.machine.costs.once("recorder_sample"), order.study.measure.interval);
+    if !cost.is_nothing() {
+        let me = world.next_part();
+        let thread = SamplingThread::new(&mut world.core, me, interval, cost);
+        world.add(Box::new(thread));
     }
 }
 

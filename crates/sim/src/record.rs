@@ -4,8 +4,8 @@
 //! models let programs do is nearly all the kernel's work.
 
 use crate::block::DeviceStats;
-use crate::engine::Observer;
-use crate::engine::{Core, Part};
+use crate::cpu::{Cost, ThreadId};
+use crate::engine::{Core, Observer, Part, PartId};
 use domain::Nanos;
 use domain::bench::{Sink, SinkError};
 use domain::order;
@@ -18,6 +18,41 @@ use std::collections::BTreeMap;
 const TICK_NS: u64 = 10_000_000;
 /// Sectors of 512 bytes.
 const SECTOR: u64 = 512;
+
+/// The thread of Flyball's that takes a sample at each interval, where that costs the machine something. One
+/// that is not done when the next is due misses that one, as the recorder does.
+pub struct SamplingThread {
+    me: PartId,
+    thread: ThreadId,
+    interval: u64,
+    cost: Cost,
+    due: u64,
+}
+
+impl SamplingThread {
+    /// A thread that takes its first sample an interval from now, as the part `me`.
+    pub fn new(core: &mut Core, me: PartId, interval: Nanos, cost: Cost) -> Self {
+        let thread = core.cpus.thread("flyball-sample", Role::Flyball, 0);
+        let mut sampling = Self { me, thread, interval: interval.get().max(1), cost, due: core.now };
+        sampling.sleep(core);
+        sampling
+    }
+
+    fn sleep(&mut self, core: &mut Core) {
+        self.due += ((core.now - self.due) / self.interval + 1) * self.interval;
+        core.at(self.due, self.me, 0);
+    }
+}
+
+impl Part for SamplingThread {
+    fn timer(&mut self, core: &mut Core, _: u64) {
+        core.run(self.thread, self.cost, self.me, 0);
+    }
+
+    fn worked(&mut self, core: &mut Core, _: u64) {
+        self.sleep(core);
+    }
+}
 
 /// Takes rows of a machine, and hands them to a sink.
 pub struct Recorder<'a> {

@@ -119,7 +119,7 @@ fn run_watched(
     }
     if let Some(look) = look {
         let thread = world.core.cpus.thread("fio", Role::Workload, 0);
-        load.watched_by(&mut world.core, Watcher { thread, every: 10_000_000, cost: look });
+        load.watched_by(&mut world.core, Watcher { thread, every: 10_000_000, cost: look, frees: false });
     }
     world.add(Box::new(load));
     assert_eq!(world.run(100 * SECOND, None, &mut ()), Stopped::Done);

@@ -5,7 +5,7 @@ mod found;
 mod governing;
 mod storage;
 
-pub use storage::LoadTarget;
+pub use storage::{LoadTarget, TargetKind};
 
 use crate::block::Scheduler;
 use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, Upkeep};

@@ -36,13 +36,24 @@ pub struct LoadTarget {
     pub part: PartId,
     /// How large what it works on is, in bytes.
     pub size: u64,
-    /// Whether it is a file, whose pages are cached unless a load asks past them.
-    pub is_file: bool,
+    /// What it is.
+    pub kind: TargetKind,
+}
+
+/// What a load's target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// A block device, past the page cache.
+    Device,
+    /// A block device whose pages are cached unless a load asks past them.
+    CachedDevice,
+    /// A file on a filesystem, whose pages are cached likewise.
+    File,
 }
 
 impl LoadTarget {
     /// A machine without storage.
-    pub(crate) const NONE: Self = Self { part: PartId::NOBODY, size: 0, is_file: false };
+    pub(crate) const NONE: Self = Self { part: PartId::NOBODY, size: 0, kind: TargetKind::Device };
 }
 
 /// A block device of the machine.
@@ -519,14 +530,14 @@ impl Builder<'_> {
             (Some((Kind::Filesystem(options), layer)), _) => self.file(&layer.name, &options.clone(), top),
             (_, Target::File(_) | Target::Folder { .. }) => self.file("", &plain_ext4(), top),
             _ if caching == Caching::Direct => {
-                Ok(LoadTarget { part: top.part, size: top.size, is_file: false })
+                Ok(LoadTarget { part: top.part, size: top.size, kind: TargetKind::Device })
             }
             _ => {
                 let spec = files::pages(self.order, self.settings, "device", top.size, top.read_ahead);
                 let me = self.world.next_part();
                 let file = File::on_device(&mut self.world.core, me, top.part, spec);
                 self.world.add(Box::new(file));
-                Ok(LoadTarget { part: me, size: top.size, is_file: true })
+                Ok(LoadTarget { part: me, size: top.size, kind: TargetKind::CachedDevice })
             }
         }
     }
@@ -563,7 +574,7 @@ impl Builder<'_> {
         let core = &mut self.world.core;
         let file = File::on_filesystem(core, me, below.part, Bytes::new(below.size), spec, fs);
         self.world.add(Box::new(file));
-        Ok(LoadTarget { part: me, size, is_file: true })
+        Ok(LoadTarget { part: me, size, kind: TargetKind::File })
     }
 
     /// A block device of this name, in the trace from now on.

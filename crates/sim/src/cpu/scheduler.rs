@@ -285,7 +285,6 @@ impl Cpus {
             }
         }
         self.begin(now, queue, cpu);
-        self.begin_grace_periods(now, queue);
         if !self.cpus[cpu].ticking {
             self.cpus[cpu].ticking = true;
             let next = (now / self.tick_ns + 1) * self.tick_ns;

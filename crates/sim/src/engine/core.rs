@@ -81,6 +81,11 @@ impl Core {
         self.queue.plan(time.max(self.now), Event::Timer(part, token));
     }
 
+    /// Something is freed that waits for a grace period of RCU.
+    pub fn call_rcu(&mut self) {
+        self.cpus.call_rcu(self.now, &mut self.queue);
+    }
+
     /// A new line, for [`Core::at_in`].
     pub fn line(&mut self) -> LineId {
         self.queue.line()

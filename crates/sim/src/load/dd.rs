@@ -122,12 +122,17 @@ impl DdLoad {
         self.copied != Copied::FromTarget
     }
 
-    /// The target's requests, each of which waits for the one before.
-    pub fn requests(&self) -> DdRequests {
+    /// The target's requests, each of which waits for the one before. dd's time ends when it has closed the
+    /// target (`finish_up`, coreutils' `dd.c`): `closes` is how large the device is that nothing else has
+    /// open.
+    pub fn requests(&self, closes: Option<Bytes>) -> DdRequests {
         let block = if self.writes() { self.output_block } else { self.input_block };
+        let sync = self.writes().then(|| IoRequest::flush(!self.ends_with_fsync));
+        let close =
+            closes.filter(|_| !self.writes() && !self.direct).map(|size| IoRequest::close(size.get()));
         DdRequests {
             manner: Manner { direct: self.direct, fua: self.data_synced || self.all_synced },
-            ends_with: self.writes().then(|| IoRequest::flush(!self.ends_with_fsync)),
+            ends_with: sync.or(close),
             write: self.writes(),
             block: block.get(),
             next: self.start.get(),
@@ -140,7 +145,7 @@ impl DdLoad {
 #[derive(Clone, Debug)]
 pub struct DdRequests {
     manner: Manner,
-    /// The sync at its end, where it writes.
+    /// The sync at its end where it writes, the close of a device whose pages it reads.
     ends_with: Option<IoRequest>,
     write: bool,
     block: u64,
@@ -283,14 +288,14 @@ mod tests {
     }
 
     fn offsets(load: &DdLoad) -> Vec<(u64, u64)> {
-        load.requests().map(|ask| (ask.offset.get(), ask.len.get())).collect()
+        load.requests(None).map(|ask| (ask.offset.get(), ask.len.get())).collect()
     }
 
     #[test]
     fn without_operands_it_reads_the_target_by_512_bytes() {
         let load = parse(&[]).unwrap();
         assert_eq!((load.copied, load.bytes, load.direct), (Copied::FromTarget, Bytes::from_mib(1), false));
-        assert_eq!(load.requests().count(), 2048);
+        assert_eq!(load.requests(None).count(), 2048);
     }
 
     #[test]
@@ -303,9 +308,18 @@ mod tests {
     #[test]
     fn a_write_fills_the_target_with_whole_blocks_and_ends_with_a_sync() {
         let load = parse(&[("direction", "write"), ("bs", "300k"), ("conv", "notrunc,fsync")]).unwrap();
-        assert_eq!((load.requests().count(), load.ends_with_fsync), (3, true));
-        assert!(load.requests().all(|ask| ask.write));
+        assert_eq!((load.requests(None).count(), load.ends_with_fsync), (3, true));
+        assert!(load.requests(None).all(|ask| ask.write));
         assert!(!parse(&[("direction", "write")]).unwrap().ends_with_fsync);
+    }
+
+    #[test]
+    fn what_is_read_through_the_page_cache_ends_with_the_close_of_its_device() {
+        let last = |options: &[(&str, &str)], closes| parse(options).unwrap().requests(closes).finish();
+        let size = Some(Bytes::from_mib(1));
+        assert_eq!(last(&[], size), Some(IoRequest::close(1 << 20)));
+        assert_eq!((last(&[], None), last(&[("bs", "4k"), ("iflag", "direct")], size)), (None, None));
+        assert_eq!(last(&[("direction", "write"), ("bs", "4k")], size), Some(IoRequest::flush(true)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A cell's workload as jobs, as a database's clients, or as Bonnie's phases: fio's, sysbench's and bonnie's
 //! options and dd's operands, with what they cost this machine's CPUs.
 
-use crate::assemble::{self, LoadTarget, SimRequest};
+use crate::assemble::{self, LoadTarget, SimRequest, TargetKind};
 use crate::cpu::Cost;
 use crate::load::bonnie::{BUFFER, BonnieSpec};
 use crate::load::burner::BurnerSpec;
@@ -98,7 +98,7 @@ pub(crate) fn of(order: &SimRequest<'_>, target: LoadTarget) -> Result<Load, Ben
         }
         Tool::Dd => {
             let dd = DdLoad::parse(&workload.options, size).map_err(unsupported)?;
-            Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Dd))
+            Ok(Load::Jobs(vec![copy(order, target, &dd)], Reports::Dd))
         }
         Tool::Sysbench => database(order, target).map(Load::Oltp),
         Tool::Bonnie => bonnie(order, target).map(Load::Bonnie),
@@ -114,12 +114,12 @@ pub(crate) fn of(order: &SimRequest<'_>, target: LoadTarget) -> Result<Load, Ben
         Tool::Running => Err(BenchError::Unsupported(
             "a load that runs already runs on one host, and a simulation has none".into(),
         )),
-        _ => command(order, size),
+        _ => command(order, target),
     }
 }
 
 /// A command that is dd, with whatever clock Flyball has; of no other is it known what it would do.
-fn command(order: &SimRequest<'_>, size: Bytes) -> Result<Load, BenchError> {
+fn command(order: &SimRequest<'_>, target: LoadTarget) -> Result<Load, BenchError> {
     let tool = &order.cell.workload.tool;
     let argv = tool.command().map_or(&[][..], |(argv, _)| argv);
     let program = argv.first().map_or(tool.name(), String::as_str);
@@ -128,20 +128,24 @@ fn command(order: &SimRequest<'_>, size: Bytes) -> Result<Load, BenchError> {
             "the simulation knows fio, dd, sysbench and bonnie, and not what `{program}` would do"
         )));
     }
-    let dd =
-        DdLoad::parse(&operands(argv), size).map_err(|error| BenchError::Unsupported(error.to_string()))?;
-    Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
+    let dd = DdLoad::parse(&operands(argv), Bytes::new(target.size))
+        .map_err(|error| BenchError::Unsupported(error.to_string()))?;
+    Ok(Load::Jobs(vec![copy(order, target, &dd)], Reports::Elapsed))
 }
 
 /// Whether a load of a cell goes through the page cache of a device.
 pub(crate) fn caching(order: &SimRequest<'_>) -> assemble::Caching {
     let is_buffered = |load: &Workload| workloads::of(&load.tool).profile(load).cache == Cache::Buffered;
-    let beside = order.cell.beside.iter().map(|companion| &companion.load);
-    let mut on_the_target = beside.filter(|load| !workloads::of(&load.tool).is_of_the_cpu(&load.options));
-    if is_buffered(&order.cell.workload) || on_the_target.any(is_buffered) {
+    if is_buffered(&order.cell.workload) || beside_on_the_target(order).any(is_buffered) {
         return assemble::Caching::Buffered;
     }
     assemble::Caching::Direct
+}
+
+/// The loads beside the workload that use its target.
+fn beside_on_the_target<'a>(order: &SimRequest<'a>) -> impl Iterator<Item = &'a Workload> {
+    let beside = order.cell.beside.iter().map(|companion| &companion.load);
+    beside.filter(|load| !workloads::of(&load.tool).is_of_the_cpu(&load.options))
 }
 
 /// Bytes of a row with its index: ten million rows are some 2.4 GB (InnoDB, `sbtest1`).
@@ -206,7 +210,7 @@ fn bonnie(order: &SimRequest<'_>, target: LoadTarget) -> Result<BonnieSpec, Benc
     let unsupported = |why: String| BenchError::Unsupported(why);
     let load = Bonnie::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
     let total = load.total(order.machine.memory);
-    if !target.is_file || target.size < total.get() {
+    if target.kind != TargetKind::File || target.size < total.get() {
         return Err(unsupported("bonnie makes files, and needs a filesystem that holds them".into()));
     }
     let costs = &order.machine.costs;
@@ -302,7 +306,7 @@ fn fio(order: &SimRequest<'_>, target: LoadTarget, fio: &FioJob) -> Result<Vec<J
     };
     if let Some(replay) = &fio.replay {
         let trace = order.models.trace(&replay.file).map_err(BenchError::Unsupported)?;
-        let target = ReplayTarget { size: target.size, is_file: target.is_file };
+        let target = ReplayTarget { size: target.size, is_cached: target.kind != TargetKind::Device };
         let asks = Replayed::new(&trace, replay, fio.manner(), start, target).map_err(|why| {
             BenchError::Unsupported(format!("cannot replay the trace `{}`: {why}", replay.file))
         })?;
@@ -316,7 +320,7 @@ fn fio(order: &SimRequest<'_>, target: LoadTarget, fio: &FioJob) -> Result<Vec<J
     Ok(jobs.collect())
 }
 
-fn copy(order: &SimRequest<'_>, dd: &DdLoad) -> Job {
+fn copy(order: &SimRequest<'_>, target: LoadTarget, dd: &DdLoad) -> Job {
     let made = match dd.copied {
         Copied::FromTarget => 0,
         Copied::ZerosToTarget => order.machine.costs.byte_1024("zero_byte"),
@@ -324,5 +328,7 @@ fn copy(order: &SimRequest<'_>, dd: &DdLoad) -> Job {
     };
     let job = job(order, "dd");
     let job = JobSpec { byte_cycles_1024: job.byte_cycles_1024 + made, ..job };
-    (job, Box::new(dd.requests()))
+    let is_last = target.kind == TargetKind::CachedDevice && beside_on_the_target(order).next().is_none();
+    let closes = is_last.then_some(Bytes::new(target.size));
+    (job, Box::new(dd.requests(closes)))
 }

@@ -16,8 +16,8 @@ const SECTOR: u64 = 512;
 pub struct ReplayTarget {
     /// In bytes.
     pub size: u64,
-    /// A file, and not a device.
-    pub is_file: bool,
+    /// Whether its pages are cached.
+    pub is_cached: bool,
 }
 
 /// What a recorded trace asks for, one after the other and each in its time.
@@ -70,7 +70,7 @@ fn check(trace: &Trace, manner: Manner, target: ReplayTarget) -> Result<(), Stri
         ));
     }
     let odd = trace.requests.iter().find(|r| !(r.offset.get() | r.len.get()).is_multiple_of(SECTOR));
-    match odd.filter(|_| !target.is_file || manner.direct) {
+    match odd.filter(|_| !target.is_cached || manner.direct) {
         None => Ok(()),
         Some(odd) => {
             let (len, offset) = (odd.len.get(), odd.offset.get());

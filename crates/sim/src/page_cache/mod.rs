@@ -2,10 +2,10 @@
 //! direct I/O, `fsync`.
 //!
 //! A part that takes requests to a file ([`Bio`]): reads and writes, buffered or past the page cache
-//! (`direct`), `fua` for `O_DSYNC`, flushes for `fsync(2)` or, with `data_only`, `fdatasync(2)`, and discards
-//! for files that are removed. A request goes through steps in the context of the thread that asked; between
-//! two steps it may sleep: for a page, for a commit, because too much is dirty. The file lies on a filesystem
-//! ([`crate::fs`]) or is the device itself.
+//! (`direct`), `fua` for `O_DSYNC`, flushes for `fsync(2)` or, with `data_only`, `fdatasync(2)`, and
+//! discards for files that are removed and for the last close of a device. A request goes through steps in
+//! the context of the thread that asked; between two steps it may sleep: for a page, for a commit, because
+//! too much is dirty. The file lies on a filesystem ([`crate::fs`]) or is the device itself.
 //!
 //! Follows `mm/filemap.c`, `mm/readahead.c`, `mm/page-writeback.c`, `fs/fs-writeback.c`,
 //! `fs/iomap/direct-io.c`, `fs/ext4/{inode,page-io,fsync}.c`, of 6.1 and 6.12.
@@ -162,6 +162,7 @@ enum Stage {
     Commit,
     HomeWait,
     Free,
+    Close,
     Flushing,
     Over,
 }
@@ -389,6 +390,7 @@ impl File {
             Stage::Commit => self.commit(core, ask),
             Stage::HomeWait => self.home_wait(core, ask),
             Stage::Free => self.free(core, ask),
+            Stage::Close => self.close(core, ask),
             Stage::Over => self.finish(core, ask),
             Stage::DirectOnItsWay | Stage::Flushing => {
                 unreachable!("a request that waits for the device has nothing to do")
@@ -540,7 +542,8 @@ impl Part for File {
             Op::Read => Stage::Read,
             Op::Write if direct => Stage::Direct,
             Op::Write => Stage::Write,
-            Op::Discard => Stage::Free,
+            Op::Discard if self.fs.is_some() => Stage::Free,
+            Op::Discard => Stage::Close,
         };
         let (offset, end) =
             if bio.op == Op::Flush { (0, self.spec.size.get()) } else { (bio.offset, bio.end()) };

@@ -189,6 +189,12 @@ impl Pages {
         forgets
     }
 
+    /// One of those that came last that are being read.
+    pub(crate) fn being_read(&self) -> Option<u64> {
+        let is_being_read = |page: &&u64| self.flags(**page) & (PRESENT | UPTODATE) == PRESENT;
+        self.coming.iter().rev().find(is_being_read).copied()
+    }
+
     fn next_with(&self, from: u64, end: u64, flag: u8, count: fn(&Chunk) -> u16) -> Option<u64> {
         let mut page = from;
         while page < end {

@@ -122,6 +122,15 @@ impl File {
         count
     }
 
+    /// The last close of a device: what is being read ahead is waited for. (`kill_bdev` throws all pages out,
+    /// and waits for the lock of each, which it has while it is read.)
+    pub(super) fn close(&mut self, core: &mut Core, id: u32) {
+        match self.pages.being_read() {
+            Some(page) => self.for_page.push((page, id)),
+            None => self.finish(core, id),
+        }
+    }
+
     /// What it costs to copy so much.
     pub(super) fn copy(&self, bytes: u64) -> crate::cpu::Cost {
         let kib = self.spec.costs.copy_kib;

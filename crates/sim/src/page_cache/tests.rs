@@ -60,6 +60,21 @@ fn reading_ahead_overlaps_with_the_program() {
 }
 
 #[test]
+fn the_last_close_of_a_device_waits_for_what_is_read_ahead() {
+    let reads = sequential(Op::Read, MIB, 65_536);
+    let closed = [&reads[..], &[Step::IoRequest(Op::Discard, 0, DEVICE)]].concat();
+    let (testbed, _, log) = ran(spec(256 * MIB), vec![closed]);
+    let answered = testbed.answered.borrow();
+    let (last_read, close) = (answered[answered.len() - 2].at, answered[answered.len() - 1].at);
+    let log = log.borrow();
+    // One after the other, 50 µs each and 5 ms for each MiB.
+    let read =
+        log.iter().fold(0, |free, request| request.at.max(free) + 50_000 + request.len * 5_000_000 / MIB);
+    assert!(log.iter().all(|request| request.op == Op::Read), "a close asks the device for nothing");
+    assert!(last_read < read && (read..read + 20_000).contains(&close), "{last_read}, {read}, {close}");
+}
+
+#[test]
 fn what_was_read_is_not_read_again() {
     let mut steps = sequential(Op::Read, 4 * MIB, 65536);
     let (_, _, once) = ran(spec(64 * MIB), vec![steps.clone()]);

@@ -147,6 +147,10 @@ pub struct Watcher {
     pub every: Time,
     /// What a look costs it.
     pub cost: Cost,
+    /// Whether a look frees something through RCU. fio's main thread looks for a file with which it may be
+    /// asked for its state (`check_for_running_stats`), and the name of a file that a tmpfs does not have is
+    /// freed at once (`always_delete_dentry`, fs/libfs.c).
+    pub frees: bool,
 }
 
 impl Jobs {
@@ -170,12 +174,15 @@ impl Jobs {
 
     /// Has a thread look at the jobs while they run, as fio's main thread does and its helper.
     pub fn watched_by(&mut self, core: &mut Core, watcher: Watcher) {
+        core.at(core.now + watcher.every, self.me, self.watchers.len() as u64 * KINDS + WATCHED);
         self.watchers.push(watcher);
-        self.watch_again(core, self.watchers.len() - 1);
     }
 
     /// A watcher has looked, and sleeps.
     fn watch_again(&self, core: &mut Core, index: usize) {
+        if self.watchers[index].frees {
+            core.call_rcu();
+        }
         core.at(core.now + self.watchers[index].every, self.me, index as u64 * KINDS + WATCHED);
     }
 
@@ -398,7 +405,9 @@ impl Given {
         match op {
             Op::Read => (self.reads, self.read_bytes) = (self.reads + 1, self.read_bytes + len),
             Op::Write => (self.writes, self.write_bytes) = (self.writes + 1, self.write_bytes + len),
-            Op::Flush | Op::Discard => {
+            // The close of a device.
+            Op::Discard => return,
+            Op::Flush => {
                 self.flushes += 1;
                 self.sync_latencies.add(now - since);
                 return;

@@ -7,7 +7,7 @@ use event_queue::Time;
 /// What a job asks for next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoRequest {
-    /// A flush is `fsync(2)`.
+    /// A flush is `fsync(2)`, a discard the [close](Self::close) of a device or the removal of a file.
     pub op: Op,
     /// Where, in bytes.
     pub offset: u64,
@@ -32,6 +32,12 @@ impl IoRequest {
     /// `fsync(2)`, or `fdatasync(2)`.
     pub const fn flush(data_only: bool) -> Self {
         Self { op: Op::Flush, offset: 0, len: 0, direct: false, fua: false, data_only, not_before: 0 }
+    }
+
+    /// The last close(2) of a block device of this size: its pages leave memory, and those that are being
+    /// read are waited for (`kill_bdev`, block/bdev.c).
+    pub const fn close(size: u64) -> Self {
+        Self { op: Op::Discard, len: size, ..Self::flush(false) }
     }
 }
 
