@@ -5,7 +5,7 @@
 #     benches/lab/paced-loads.sh [FLYBALL]
 #
 # The plugin counts (`blocks=FILE`, crates/pstate-plugin/src/blocks.rs) between two marks, which take four million instructions
-# themselves, measured first and subtracted. Some three minutes.
+# themselves, measured first and subtracted. Some seven minutes.
 set -eu
 flyball=${1:-target/release/flyball}
 work=$(mktemp -d)
@@ -16,17 +16,9 @@ exec qemu-system-x86_64 "\${@/,record=/,blocks=$work/blocks,record=}"
 EOF
 chmod +x "$work/qemu"
 
-cat > "$work/guest" <<'EOF'
+cat "$(dirname "$0")/vault.sh" - > "$work/guest" <<'EOF'
 policy=/sys/devices/system/cpu/cpufreq/policy0
-modprobe null_blk nr_devices=1 gb=1 irqmode=2 completion_nsec=10000000
-modprobe dm-crypt
-key=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
-dmsetup create vault --table "0 2097152 crypt aes-cbc-essiv:sha256 $key 0 /dev/nullb0 0"
-mkfifo /run/quiet
-exec 9<>/run/quiet
 mark=1
-# 1 paces the CPUs, 0 lets them run, and more is a mark.
-control() { printf "\\x$(printf %x "$1")" | dd of=/dev/port bs=1 seek=$FLYBALL_LAB_CONTROL_PORT conv=notrunc status=none; }
 # What the load has read and written so far, and when.
 said() {
     local reads merged sectors ms writes rest now idle
@@ -36,18 +28,14 @@ said() {
     echo "@@ $1 $mark $((reads + writes)) $now"
     control "$mark"
 }
-span() { control 1; read -r -t 0.5 -u 9; said "$1"; read -r -t "$2" -u 9; said end; control 0; }
+span() { control 1; pause 0.5; said "$1"; pause "$2"; said end; control 0; }
 measure() {
     local name=$1
     shift
     fio --name=load --filename=/dev/mapper/vault --direct=1 --time_based --runtime=30 --output=/dev/null "$@" &
     sleep 4
     span "$name" 6
-    # Its jobs are in sessions of their own.
-    for process in /proc/[0-9]*; do
-        read -r command < $process/comm && [ "$command" = fio ] && kill -9 ${process##*/}
-    done 2> /dev/null
-    wait 2> /dev/null
+    end fio
     sleep 0.3
 }
 for governor in performance powersave; do
