@@ -22,7 +22,7 @@ use domain::rng::Seed;
 use domain::setting::SettingRecord;
 use domain::time::Nanos;
 use domain::trace::Role;
-use domain::trial::{Disturbance, Measurement, RecorderReport};
+use domain::trial::{Disturbance, Measurement};
 use domain::units::Unit;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -65,7 +65,8 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
     let mut recorder = Recorder::new(sink, measure.interval, before.now);
     let stopped =
         world.run(before.now + measure.timeout.get(), Some(measure.interval.get().max(1)), &mut recorder);
-    let report = recorder.finish()?;
+    let roles = record::roles(&world.core, &before);
+    let report = recorder.finish(roles.get(&Role::Flyball).copied().unwrap_or_default())?;
     match stopped {
         Stopped::Done => {}
         Stopped::TimeOver => {
@@ -96,9 +97,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
         );
     }
     add_rates(core, &before, joules, &mut metrics);
-    let roles = record::roles(core, &before);
     let used = roles.values().fold(Nanos::ZERO, |sum, used| sum + *used);
-    let report = RecorderReport { cpu: roles.get(&Role::Flyball).copied().unwrap_or(Nanos::ZERO), ..report };
     metrics.extend(cpu_busy(used, duration, core.cpus.count()).map(|busy| (CPU_BUSY.to_owned(), busy)));
     let outcome = Outcome {
         metrics,

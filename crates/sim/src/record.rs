@@ -72,17 +72,17 @@ impl<'a> Recorder<'a> {
         Self { sink, interval, origin, begun: false, samples: 0, last: 0, row: Vec::new(), failed: None }
     }
 
-    /// What it did.
+    /// What it did, and with how much CPU time.
     ///
     /// # Errors
     /// Where the sink could not store a row.
-    pub fn finish(self) -> Result<RecorderReport, SinkError> {
+    pub fn finish(self, cpu: Nanos) -> Result<RecorderReport, SinkError> {
         match self.failed {
             Some(error) => Err(error),
             None => Ok(RecorderReport {
                 samples: self.samples,
                 missed: 0,
-                cpu: Nanos::ZERO,
+                cpu,
                 span: Nanos::new(self.last),
                 frequency: FrequencySource::TimeInState,
                 absent: Vec::new(),

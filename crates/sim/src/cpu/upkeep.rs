@@ -23,7 +23,7 @@ pub struct Upkeep {
     pub idle_exit: Cost,
 }
 
-/// RCU's thread, once something was freed after a grace period (`call_rcu`, kernel/rcu/tree.c of 6.12).
+/// RCU's thread, once something was to be freed after a grace period (`call_rcu`, kernel/rcu/tree.c of 6.12).
 ///
 /// The next tick finds that a period is wanted, and wakes the thread, which begins it (`rcu_gp_init`). The
 /// tick after that reports that the CPU has switched threads since, and wakes it again to end the period
