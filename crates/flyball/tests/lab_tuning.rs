@@ -77,7 +77,7 @@ struct Planted {
     verdict: [&'static str; 2],
     /// The setting that is measured.
     setting: &'static str,
-    /// How the best prediction ends; `None` for what no replay knows.
+    /// How the row of a prediction ends that no other beats; `None` for what no replay knows.
     predicted: Option<&'static str>,
 }
 
@@ -86,6 +86,10 @@ const LEAST_GOT: f64 = 0.8;
 
 /// By how many percent of its time the CPU may be late: the gain that is looked for is larger.
 const MOST_LATE: f64 = 10.0;
+
+/// From this share of another prediction on one is as good, where both are rounded. The program has 0.98
+/// (`AS_GOOD` of `crates/report/src/replayed.rs`).
+const AS_GOOD: f64 = 0.97;
 
 /// The part of a text that begins with this mark.
 fn part<'a>(text: &'a str, mark: &str) -> &'a str {
@@ -157,18 +161,21 @@ fn judge(planted: &Planted) -> Option<()> {
     assert!(told.contains(&keeps), "{told}");
     let after = part(&text, "@@ status");
     assert!(after.contains("nothing is changed") && after.contains("settings are as before"), "{after}");
-    // What it would give, before anybody has tried it. Of several as good, what changes least is the first.
+    // What it would give, before anybody has tried it. Of several as good, what changes least is the first:
+    // where utilisation lies at a threshold, that one is as good as a lower one in some recordings.
     let Some(ends) = planted.predicted else {
         eprintln!("{setting}: measured {gain} times");
         return Some(());
     };
     let predicted = part(&text, "@@ replay");
-    let best = predicted.lines().skip_while(|line| !line.starts_with("Predicted")).nth(1).unwrap_or_default();
-    assert!(best.ends_with(ends), "{predicted}");
-    let predicted = numbers(best);
-    let [times, low, high] = predicted[..3] else { panic!("{predicted:?}") };
+    let mut rows = predicted.lines().skip_while(|line| !line.starts_with("Predicted")).skip(1);
+    let best = rows.next().unwrap_or_default();
+    let row = [best].into_iter().chain(rows).find(|row| row.ends_with(ends));
+    let [best, row] = [best, row.unwrap_or_else(|| panic!("no `{ends}`: {predicted}"))].map(numbers);
+    let [times, low, high] = row[..3] else { panic!("{row:?}") };
+    assert!(times > AS_GOOD * best[0], "{predicted}");
     eprintln!("{setting}: predicted {times} times ({low} to {high}), measured {gain} times");
-    assert!(times > 1.1, "{predicted:?}");
+    assert!(times > 1.1, "{row:?}");
     assert!(gain > low && gain < high, "{gain} times is not within {low} to {high}");
     Some(())
 }
