@@ -3,14 +3,18 @@
 //! A cell belongs to the *test set* or to the *training set* by its name alone, so that the halves are fixed
 //! before any tuning and stay so: whoever fits a model looks at the training set, and the test set says how
 //! good the fit is. The error of a cell is model / measured − 1, of medians; that of a set is the mean of its
-//! cells' absolute errors, and the largest of them.
+//! cells' absolute errors, and the largest of them. How long CPUs were in each P-state is held against the
+//! model's in points: the share of the state that is furthest off.
 
+use crate::residency::PStates;
 use crate::stats::quantile::{median, relative_deviation, root_mean_square};
 use crate::summary::RunData;
 use domain::ids::CellId;
+use domain::lab::StateRecord;
 use domain::plan::{Cell, Plan};
 use domain::trial::{Trial, Validity};
-use std::collections::BTreeMap;
+use domain::units::Hertz;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// To which half a cell belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,6 +126,36 @@ impl Effect {
     }
 }
 
+/// The share of time in each P-state, idle time included.
+pub type Shares = BTreeMap<Hertz, f64>;
+
+/// A cell's P-states in both runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct States {
+    /// Which.
+    pub cell: CellId,
+    /// Its half.
+    pub half: Half,
+    /// |model − measured| of the share of the state that is furthest off, of the means of trials.
+    pub off: f64,
+}
+
+/// The share of time that a trial was in each P-state: by the record of the lab's plugin where there is one,
+/// else by the `policies` of its trace, all alike. `None` where nothing counted it.
+pub fn shares(trial: &Trial, policies: &[PStates]) -> Option<Shares> {
+    if let Some(pacing) = trial.lab.as_ref().and_then(|lab| lab.pacing.as_ref()) {
+        let states = pacing.states();
+        let whole: f64 = states.iter().map(|state| state.time.secs()).sum();
+        let share = |state: &StateRecord| (state.frequency, state.time.secs() / whole);
+        return (whole > 0.0).then(|| states.iter().map(share).collect());
+    }
+    let mut shares = Shares::new();
+    for (frequency, share) in policies.iter().flat_map(|policy| &policy.shares) {
+        *shares.entry(*frequency).or_default() += share / policies.len() as f64;
+    }
+    (!shares.is_empty()).then_some(shares)
+}
+
 /// The cells that both runs have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fidelity {
@@ -129,6 +163,8 @@ pub struct Fidelity {
     pub pairs: Vec<Pair>,
     /// Of the primary factor; empty where the study has none or several.
     pub effects: Vec<Effect>,
+    /// P-states of the cells where both runs counted them and one of both was in more than one.
+    pub states: Vec<States>,
     /// Cells that one of them lacks.
     pub missing: Vec<CellId>,
 }
@@ -163,12 +199,33 @@ impl Fidelity {
     /// The errors of one half, or of all; `None` where it has no cell.
     pub fn errors(&self, half: Option<Half>) -> Option<Errors> {
         let of = self.pairs.iter().filter(|pair| half.is_none_or(|half| pair.half == half));
-        let errors: Vec<f64> = of.filter_map(|pair| Some(pair.error()?.abs())).collect();
-        (!errors.is_empty()).then(|| Errors {
-            cells: errors.len(),
-            mean: errors.iter().sum::<f64>() / errors.len() as f64,
-            worst: errors.iter().copied().fold(0.0, f64::max),
-        })
+        errors(&of.filter_map(|pair| Some(pair.error()?.abs())).collect::<Vec<_>>())
+    }
+
+    /// Holds P-states against each other, by cell the shares of each trial.
+    #[must_use]
+    pub fn with_states(
+        self,
+        measured: &BTreeMap<CellId, Vec<Shares>>,
+        modelled: &BTreeMap<CellId, Vec<Shares>>,
+    ) -> Self {
+        let of = |(cell, trials): (&CellId, &Vec<Shares>)| {
+            let (own, model) = (mean_shares(trials), mean_shares(modelled.get(cell)?));
+            let states: BTreeSet<Hertz> = own.keys().chain(model.keys()).copied().collect();
+            let share = |shares: &Shares, state| shares.get(state).copied().unwrap_or(0.0);
+            let off = states.iter().map(|state| (share(&model, state) - share(&own, state)).abs());
+            let off = off.fold(0.0, f64::max);
+            let varies =
+                [&own, &model].iter().any(|shares| shares.values().filter(|s| **s > 0.0).count() > 1);
+            (varies || off > 0.0).then(|| States { cell: cell.clone(), half: Half::of(cell), off })
+        };
+        Self { states: measured.iter().filter_map(of).collect(), ..self }
+    }
+
+    /// How far P-states are off in one half, or in all; `None` where it has no cell.
+    pub fn states(&self, half: Option<Half>) -> Option<Errors> {
+        let of = self.states.iter().filter(|states| half.is_none_or(|half| states.half == half));
+        errors(&of.map(|states| states.off).collect::<Vec<_>>())
     }
 
     /// By how much trials of one cell differ, in one half or in all; `None` where no cell has enough trials.
@@ -181,6 +238,23 @@ impl Fidelity {
             modelled: root_mean_square(&modelled)?,
         })
     }
+}
+
+/// Of absolute errors; `None` of none.
+fn errors(all: &[f64]) -> Option<Errors> {
+    (!all.is_empty()).then(|| Errors {
+        cells: all.len(),
+        mean: all.iter().sum::<f64>() / all.len() as f64,
+        worst: all.iter().copied().fold(0.0, f64::max),
+    })
+}
+
+fn mean_shares(trials: &[Shares]) -> Shares {
+    let mut mean = Shares::new();
+    for (state, share) in trials.iter().flatten() {
+        *mean.entry(*state).or_default() += share / trials.len() as f64;
+    }
+    mean
 }
 
 /// Holds a model's runs against measured ones by a metric. Of a cell's trials the valid ones count; where
@@ -324,6 +398,38 @@ mod tests {
             |step: f64| run(study.clone(), 3, move |_, n| vec![("throughput", 100.0 + step * f64::from(n))]);
         let found = fidelity(&[run(1.0)], &[run(0.0)], "throughput").spread(None).unwrap();
         assert!((found.measured - 0.01).abs() < 1e-3 && found.modelled == 0.0, "{found:?}");
+    }
+
+    #[test]
+    fn p_states_are_off_by_the_share_of_the_one_that_is_furthest_off() {
+        let shares = |of: &[(u64, f64)]| -> Shares {
+            of.iter().map(|(mhz, share)| (Hertz::from_khz(mhz * 1000), *share)).collect()
+        };
+        let cells = |trials: Vec<Shares>| BTreeMap::from([(CellId::from_stored("a"), trials)]);
+        let measured = cells(vec![shares(&[(2000, 0.5), (1000, 0.5)]), shares(&[(2000, 0.7), (1000, 0.3)])]);
+        let modelled = cells(vec![shares(&[(2000, 0.5), (1500, 0.3), (1000, 0.2)])]);
+        let found = Fidelity::default().with_states(&measured, &modelled);
+        let off = found.states(None).unwrap();
+        assert!(
+            off.cells == 1 && (off.worst - 0.3).abs() < 1e-12 && (off.mean - 0.3).abs() < 1e-12,
+            "{off:?}"
+        );
+        // One that stays where it is and has no other state says nothing.
+        let fixed = cells(vec![shares(&[(2000, 1.0)])]);
+        assert_eq!(Fidelity::default().with_states(&fixed, &fixed).states(None), None);
+        assert_eq!(Fidelity::default().with_states(&fixed, &BTreeMap::new()).states(None), None);
+    }
+
+    #[test]
+    fn a_trials_p_states_are_those_of_all_of_its_policies() {
+        let trial = run(study(&[("bs", &["4k"])]), 1, |_, _| vec![("throughput", 1.0)]).trials.remove(0);
+        let policy = |name: &str, low: f64| PStates {
+            policy: name.to_owned(),
+            shares: vec![(Hertz::from_khz(2_000_000), 1.0 - low), (Hertz::from_khz(1_000_000), low)],
+        };
+        let found = shares(&trial, &[policy("policy0", 0.5), policy("policy1", 0.1)]).unwrap();
+        assert!((found[&Hertz::from_khz(1_000_000)] - 0.3).abs() < 1e-12, "{found:?}");
+        assert_eq!(shares(&trial, &[]), None);
     }
 
     #[test]

@@ -60,6 +60,19 @@ pub fn fidelity_text(found: &Fidelity, metric: &str) -> Lines {
             }
         }
     }
+    if found.states(None).is_some() {
+        text.blank();
+        text.line("time in P-states: the share of the state that is furthest off, in points");
+        for (name, half) in HALVES {
+            if let Some(Errors { cells, mean, worst }) = found.states(half) {
+                text.line(format_args!(
+                    "  {name}: {cells} cells, {:.1} in the mean, {:.1} at worst",
+                    mean * 100.0,
+                    worst * 100.0
+                ));
+            }
+        }
+    }
     if found.spread(None).is_some() {
         text.blank();
         text.line("spread of a cell's trials: standard deviation over mean, pooled over cells");
@@ -92,8 +105,13 @@ pub fn fidelity_json(found: &Fidelity, metric: &str) -> String {
             })
         })
         .collect();
-    let errors =
-        |half| found.errors(half).map(|e| json!({ "cells": e.cells, "mean": e.mean, "worst": e.worst }));
+    let as_json = |e: Errors| json!({ "cells": e.cells, "mean": e.mean, "worst": e.worst });
+    let (errors, states) = (|half| found.errors(half).map(as_json), |half| found.states(half).map(as_json));
+    let furthest: Vec<_> = found
+        .states
+        .iter()
+        .map(|states| json!({ "cell": states.cell.as_str(), "half": states.half.name(), "off": states.off }))
+        .collect();
     let signs = |half| {
         found
             .signs(half)
@@ -117,6 +135,10 @@ pub fn fidelity_json(found: &Fidelity, metric: &str) -> String {
         "schema": SCHEMA, "metric": metric, "pairs": pairs, "missing": missing,
         "test": errors(Some(Half::Test)), "training": errors(Some(Half::Training)), "all": errors(None),
         "effects": effects,
+        "states": {
+            "cells": furthest, "test": states(Some(Half::Test)), "training": states(Some(Half::Training)),
+            "all": states(None),
+        },
         "spread": { "test": spread(Some(Half::Test)), "training": spread(Some(Half::Training)), "all": spread(None) },
         "signs": { "test": signs(Some(Half::Test)), "training": signs(Some(Half::Training)), "all": signs(None) },
     });

@@ -31,6 +31,7 @@ pub use replayed::{Measured, Replayable};
 pub use versus::{before, common_metric, of_levels, of_runs};
 
 use analysis::explain::{Case, explain, not_measured};
+use analysis::fidelity::{Shares, shares};
 use analysis::residency::Residency;
 use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
@@ -186,6 +187,20 @@ pub fn residency(notebook: &Notebook, id: &RunId, key: &TrialKey, warn: Warn) ->
         None
     });
     read.unwrap_or_default()
+}
+
+/// How long each trial that counts was in each P-state, by cell. A trace that cannot be read is told.
+pub fn states_by_cell(notebook: &Notebook, runs: &[RunData], warn: Warn) -> BTreeMap<CellId, Vec<Shares>> {
+    let mut states: BTreeMap<CellId, Vec<Shares>> = BTreeMap::new();
+    for run in runs {
+        for trial in run.trials.iter().filter(|trial| trial.validity.is_valid()) {
+            let residency = residency(notebook, &run.run.id, &trial.key, warn);
+            if let Some(shares) = shares(trial, &residency.pstates) {
+                states.entry(trial.key.cell.clone()).or_default().push(shares);
+            }
+        }
+    }
+    states
 }
 
 /// What the events of a trial say, and the command that draws them, which begins with `program`; `None` where

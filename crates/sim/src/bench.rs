@@ -66,7 +66,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
     let stopped =
         world.run(before.now + measure.timeout.get(), Some(measure.interval.get().max(1)), &mut recorder);
     let roles = record::roles(&world.core, &before);
-    let report = recorder.finish(roles.get(&Role::Flyball).copied().unwrap_or_default())?;
+    let report = recorder.finish(&mut world, roles.get(&Role::Flyball).copied().unwrap_or_default())?;
     match stopped {
         Stopped::Done => {}
         Stopped::TimeOver => {

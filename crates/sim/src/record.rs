@@ -5,7 +5,7 @@
 
 use crate::block::DeviceStats;
 use crate::cpu::{Cost, ThreadId};
-use crate::engine::{Core, Observer, Part, PartId};
+use crate::engine::{Core, Observer, Part, PartId, World};
 use domain::Nanos;
 use domain::bench::{Sink, SinkError};
 use domain::order;
@@ -72,11 +72,15 @@ impl<'a> Recorder<'a> {
         Self { sink, interval, origin, begun: false, samples: 0, last: 0, row: Vec::new(), failed: None }
     }
 
-    /// What it did, and with how much CPU time.
+    /// Takes the last row, where the machine has gone on since the one before, and says what it did, and with
+    /// how much CPU time.
     ///
     /// # Errors
     /// Where the sink could not store a row.
-    pub fn finish(self, cpu: Nanos) -> Result<RecorderReport, SinkError> {
+    pub fn finish(mut self, world: &mut World, cpu: Nanos) -> Result<RecorderReport, SinkError> {
+        if self.begun && self.failed.is_none() && world.core.now - self.origin > self.last {
+            world.observed_by(&mut self);
+        }
         match self.failed {
             Some(error) => Err(error),
             None => Ok(RecorderReport {

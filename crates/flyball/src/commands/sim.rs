@@ -82,7 +82,9 @@ fn judge(global: &Global, arguments: &Fidelity) -> Result<End> {
         }
     }
     let metric = arguments.metric.clone().unwrap_or_else(|| measured[0].study.measure.metric.clone());
-    let found = fidelity::fidelity(&measured, &modelled, &metric);
+    let states = |runs: &[RunData]| results::states_by_cell(&notebook, runs, terminal::warn);
+    let found =
+        fidelity::fidelity(&measured, &modelled, &metric).with_states(&states(&measured), &states(&modelled));
     if global.json {
         terminal::json(&report::fidelity_json(&found, &metric))?;
     } else {

@@ -76,6 +76,11 @@ impl World {
         self.parts.iter().map(|part| &**part)
     }
 
+    /// A row of the machine as it is now.
+    pub fn observed_by(&mut self, observer: &mut dyn Observer) {
+        observer.sample(&mut self.core, &self.parts);
+    }
+
     /// How many events there were.
     pub fn events(&self) -> u64 {
         self.events + self.core.bank.events()
