@@ -100,6 +100,7 @@ impl Machine {
             kernel,
             dilation: 1.0,
             slice_dilation: 1.0,
+            start_delay: Nanos::ZERO,
             hz: inventory.kernel.hz.filter(|hz| TICKS.contains(hz)).unwrap_or(USUAL_HZ).into(),
             memory: inventory.memory.total.unwrap_or(Bytes::new(0)),
             cpu: CpuSpec {

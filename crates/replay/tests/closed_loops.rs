@@ -28,6 +28,7 @@ fn machine(cpus: usize, in_force: &[(&str, &str)]) -> Machine {
             kernel: KernelVersion::new(6, 12, 0),
             dilation: 1.0,
             slice_dilation: 1.0,
+            start_delay: Nanos::ZERO,
             hz: 250,
             memory: Bytes::new(0),
             cpu: CpuSpec {

@@ -171,6 +171,9 @@ enum Account {
 /// How long fio's main thread sleeps between two looks at its jobs (fio's `backend.c`, `run_threads`).
 const FIO_LOOKS_NS: f64 = 10e6;
 
+/// The same of both while a job is still to begin (`run_threads`: `todo`).
+const FIO_LOOKS_BEFORE_NS: f64 = 100e6;
+
 /// How long its helper thread sleeps (fio's `helper_thread.c`; a guest had 8 to 11 wake-ups of it a second).
 const FIO_HELPS_NS: f64 = 100e6;
 
@@ -186,8 +189,15 @@ fn put_in(world: &mut World, load: Load, target: LoadTarget, order: &SimRequest<
                 let cost = order.machine.costs.once(cost);
                 if !cost.is_nothing() {
                     let thread = world.core.cpus.thread(name, Role::Workload, 0);
-                    let every = (every / order.machine.dilation) as u64;
-                    jobs.watched_by(&mut world.core, Watcher { thread, every, cost, frees: name == "fio" });
+                    let of_guest = |ns: f64| (ns / order.machine.dilation) as u64;
+                    let watcher = Watcher {
+                        thread,
+                        every: of_guest(every),
+                        every_before: of_guest(FIO_LOOKS_BEFORE_NS),
+                        cost,
+                        is_main: name == "fio",
+                    };
+                    jobs.watched_by(&mut world.core, watcher);
                 }
             }
             add_jobs(world, jobs, specs, Role::Workload);

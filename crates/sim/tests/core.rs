@@ -35,6 +35,8 @@ fn job() -> JobSpec {
         rate_iops: None,
         rate_bytes: None,
         think: None,
+        begin: Cost::NONE,
+        end: Cost::NONE,
         submit: Cost::NONE,
         complete: Cost::NONE,
         pause: Cost::NONE,
@@ -119,7 +121,10 @@ fn run_watched(
     }
     if let Some(look) = look {
         let thread = world.core.cpus.thread("fio", Role::Workload, 0);
-        load.watched_by(&mut world.core, Watcher { thread, every: 10_000_000, cost: look, frees: false });
+        load.watched_by(
+            &mut world.core,
+            Watcher { thread, every: 10_000_000, every_before: 100_000_000, cost: look, is_main: true },
+        );
     }
     world.add(Box::new(load));
     assert_eq!(world.run(100 * SECOND, None, &mut ()), Stopped::Done);
@@ -183,6 +188,33 @@ fn a_thread_that_looks_at_jobs_does_so_each_10_ms() {
     let (.., used) = world.core.cpus.thread_times().find(|(name, ..)| *name == "fio").unwrap();
     // Each look takes 100 us, so that 99 of them fit into a second.
     assert!((98 * 100_000..=100 * 100_000).contains(&used), "{used}");
+}
+
+#[test]
+fn a_job_that_has_set_itself_up_begins_at_the_next_look_and_its_time_counts_from_then() {
+    let ms = |ms: u64| ms * 1_000_000;
+    let job = JobSpec {
+        start: ms(100),
+        counted_from: ms(200),
+        until: Some(ms(200) + SECOND),
+        begin: Cost::cycles(ms(250)),
+        end: Cost::cycles(ms(50)),
+        ..job()
+    };
+    let begun = |look| {
+        let (world, given) =
+            run_watched("nvme", 2, queue(Scheduler::None), &[(job.clone(), Op::Read)], 3, look);
+        assert!((SECOND..SECOND + ms(1)).contains(&(given.ended - given.begun)), "{given:?}");
+        // Its process is gone later than its last request.
+        assert_eq!(world.core.now, given.ended + ms(50));
+        let (.., used) = world.core.cpus.thread_times().find(|(name, ..)| *name == "job").unwrap();
+        assert_eq!(used, ms(300));
+        given.begun
+    };
+    // It is set up after 350 ms; the first look ends at 11 ms, and until it has begun they are 101 ms apart.
+    // Its ramp is 100 ms.
+    assert_eq!(begun(Some(Cost::cycles(ms(1)))), ms(11 + 4 * 101 + 100));
+    assert_eq!(begun(None), ms(350 + 100));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use domain::lab::{Dilation, PStateDomains, PStateDriver};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::Study;
+use domain::time::Nanos;
 use domain::trial::simulated_machine;
 use governors::KernelVersion;
 use sim::assemble::{Models, SimRequest};
@@ -159,6 +160,8 @@ fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
             spec.cpu.base = table.states[0].frequency;
             spec.cpu.work_per_cycle = rate / (table.states[0].frequency.hz() as f64);
             spec.dilation = rate / table.pace;
+            let delay = workloads::fio::START_DELAY.1.get() as f64 / spec.dilation;
+            spec.start_delay = Nanos::new(delay as u64);
         }
         // Its costs are times of the guest's.
         None => {
@@ -326,5 +329,18 @@ mod tests {
         let why = told("xeon-e5-pstate").unwrap();
         assert!(why.contains("`xeon-e5-pstate`, which has the driver `intel_pstate`"), "{why}");
         assert!(told("xeon-e5-acpi-turbo").unwrap().contains("which has turbo"));
+    }
+
+    #[test]
+    fn fio_waits_on_a_paced_lab_machine_for_a_second_of_the_guest() {
+        let text = "flyball = 1\nname = \"a\"\nquestion = \"?\"\n[stack.disk]\nkind = \"devices\"\nloop = \"64MiB\"\n\
+                    [workload.read]\ntool = \"fio\"\noptions = { rw = \"read\" }\n[lab]\n";
+        let delay = |lab: &str| {
+            let study = parse::study::parse(&format!("{text}{lab}")).unwrap();
+            let plan = Plan::new(study, Seed(1)).unwrap();
+            of_lab(&plan.study, &plan.cells[0], Path::new("/nonexistent")).unwrap().spec.start_delay
+        };
+        assert_eq!(delay("pstates = \"server-8\"\ndilation = 160\n"), Nanos::from_micros(6_250));
+        assert_eq!(delay("dilation = 4\n"), Nanos::ZERO);
     }
 }

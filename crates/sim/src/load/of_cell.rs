@@ -93,8 +93,14 @@ pub(crate) fn of(order: &SimRequest<'_>, target: LoadTarget) -> Result<Load, Ben
     let unsupported = |error: LoadError| BenchError::Unsupported(error.to_string());
     match &workload.tool {
         Tool::Fio => {
-            let job = FioJob::parse(&workload.options, size).map_err(unsupported)?;
-            Ok(Load::Jobs(fio(order, target, &job)?, Reports::Fio))
+            let mut job = FioJob::parse(&workload.options, size).map_err(unsupported)?;
+            if !workload.options.contains_key(workloads::fio::START_DELAY.0) {
+                job.start_delay = (order.machine.start_delay, order.machine.start_delay);
+            }
+            let (begin, end) = (order.machine.costs.once("fio_start"), order.machine.costs.once("fio_end"));
+            let jobs = fio(order, target, &job)?.into_iter();
+            let jobs = jobs.map(|(spec, asks)| (JobSpec { begin, end, ..spec }, asks));
+            Ok(Load::Jobs(jobs.collect(), Reports::Fio))
         }
         Tool::Dd => {
             let dd = DdLoad::parse(&workload.options, size).map_err(unsupported)?;
@@ -260,6 +266,8 @@ fn job(order: &SimRequest<'_>, name: &str) -> JobSpec {
         rate_iops: None,
         rate_bytes: None,
         think: None,
+        begin: Cost::NONE,
+        end: Cost::NONE,
         submit: costs.once("submit"),
         complete: costs.once("complete"),
         pause: costs.once("fio_pause"),

@@ -28,6 +28,8 @@ pub const COSTS: &[CostName] = &[
     cost("governor_sample", 0.0, "a sample of a governor that decides in a kworker"),
     cost("rcu", 0.0, "a wake-up of RCU's thread: two for what fio's main thread frees at each look"),
     cost("recorder_sample", 0.0, "a sample of Flyball's own recorder, at each `interval` of a study"),
+    cost("fio_start", 0.0, "a job of fio before its times begin: its process is made, and sets itself up"),
+    cost("fio_end", 0.0, "a job of fio from its last completion until its process is gone"),
     cost("fio_look", 0.0, "a look of fio's main thread at its jobs, each 10 ms"),
     cost("fio_helper", 0.0, "a wake-up of fio's helper thread, each 100 ms"),
     cost("fio_pause", 0.0, "a pause of a job (`thinktime`): the sleep, and the timer that ends it"),

@@ -185,6 +185,7 @@ pub(super) fn parse(text: &str) -> Result<MachineSpec, Error> {
         hz,
         dilation: 1.0,
         slice_dilation: 1.0,
+        start_delay: Nanos::ZERO,
         memory: file.memory.0,
         cpu,
         disks,

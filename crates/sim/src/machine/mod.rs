@@ -206,6 +206,9 @@ pub struct MachineSpec {
     /// which the model wakes up three times as often as such a guest does, would take the CPU from a
     /// program at each tick (docs/FIDELITY.md, "What does not fit").
     pub slice_dilation: f64,
+    /// How long fio waits before it makes its jobs, where its options do not say: the lab begins to pace a
+    /// guest meanwhile. Zero for any other machine.
+    pub start_delay: Nanos,
     /// Memory.
     pub memory: Bytes,
     /// CPUs.

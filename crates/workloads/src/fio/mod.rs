@@ -18,6 +18,7 @@ use crate::tool::{Needs, Program, Readiness, ReportLength, STDERR, VERSION};
 use crate::{Error, Invocation, Job, Metrics, Profile, Tool};
 use domain::outcome::Outcome;
 use domain::study::{self, Workload};
+use domain::time::Nanos;
 use domain::units::Bytes;
 use std::io::BufRead;
 use steady_state::Conditioning;
@@ -31,8 +32,8 @@ pub(crate) struct Fio;
 /// The report's name in the trial's folder.
 pub const REPORT: &str = "fio.json";
 
-/// What fio waits between its preparation and its first request, in the guest's time, as its option.
-const DELAY: (&str, &str) = ("startdelay", "1s");
+/// How long fio waits in a paced guest between its preparation and its jobs, in the guest's time: the option.
+pub const START_DELAY: (&str, Nanos) = ("startdelay", Nanos::from_secs(1));
 
 /// Options of Flyball's own that are spans of a machine's own time, which the lab would have to stretch.
 const OF_A_HOST: [&str; 2] = ["duty_cycle", "steady_state"];
@@ -132,8 +133,8 @@ impl Tool for Fio {
     }
 
     fn make_wait(&self, options: &mut Options) -> Readiness {
-        let (name, value) = DELAY;
-        options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        let (name, delay) = START_DELAY;
+        options.entry(name.to_owned()).or_insert_with(|| format!("{}s", delay.secs()));
         Readiness::JobsSleep
     }
 }

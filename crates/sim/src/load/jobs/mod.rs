@@ -43,6 +43,10 @@ pub struct JobSpec {
     /// So long a pause after each so many requests, when none is in flight any more (fio's `backend.c`,
     /// `handle_thinktime`).
     pub think: Option<(Time, u32)>,
+    /// What its process executes before all times of the job count: it is made, and sets itself up.
+    pub begin: Cost,
+    /// What it executes after its last completion, before it is gone.
+    pub end: Cost,
     /// Submission of one request, by the job's thread.
     pub submit: Cost,
     /// What a completion costs the job's thread.
@@ -103,9 +107,23 @@ struct Job {
     paused_until: Time,
     /// The earliest time of the next read or write under a rate. Flushes have none (fio's `get_rw_ddir`).
     due: Time,
+    startup: Startup,
     /// The source has been told that it counts.
     counts: bool,
     over: bool,
+}
+
+/// How far a job's process is, where its start costs something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Startup {
+    /// It is still to be made.
+    ToCome,
+    /// It sets itself up.
+    UnderWay,
+    /// It waits until the main thread lets it begin.
+    Done,
+    /// It has begun.
+    Over,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,12 +149,14 @@ pub struct Jobs {
     given: std::rc::Rc<std::cell::RefCell<Given>>,
 }
 
-const KINDS: u64 = 5;
+const KINDS: u64 = 7;
 const SUBMITTED: u64 = 0;
 const REAPED: u64 = 1;
 const STARTED: u64 = 2;
 const WATCHED: u64 = 3;
 const RETURNED: u64 = 4;
+const SET_UP: u64 = 5;
+const ENDED: u64 = 6;
 
 /// A thread that looks at the jobs again and again.
 #[derive(Clone, Copy, Debug)]
@@ -145,12 +165,15 @@ pub struct Watcher {
     pub thread: ThreadId,
     /// How long it sleeps between two looks.
     pub every: Time,
+    /// The same while a job is still to begin.
+    pub every_before: Time,
     /// What a look costs it.
     pub cost: Cost,
-    /// Whether a look frees something through RCU. fio's main thread looks for a file with which it may be
-    /// asked for its state (`check_for_running_stats`), and the name of a file that a tmpfs does not have is
-    /// freed at once (`always_delete_dentry`, fs/libfs.c).
-    pub frees: bool,
+    /// Whether it is fio's main thread. It makes the jobs, waits until they have set themselves up, and lets
+    /// them begin (`run_threads`). Each look frees something through RCU, for it looks for a file by which it
+    /// may be asked for its state (`check_for_running_stats`), and the name of a file that a tmpfs does not
+    /// have is freed at once (`always_delete_dentry`, fs/libfs.c).
+    pub is_main: bool,
 }
 
 impl Jobs {
@@ -178,12 +201,19 @@ impl Jobs {
         self.watchers.push(watcher);
     }
 
-    /// A watcher has looked, and sleeps.
-    fn watch_again(&self, core: &mut Core, index: usize) {
-        if self.watchers[index].frees {
+    /// A watcher has looked, and sleeps. fio's main thread lets jobs begin that have set themselves up.
+    fn watch_again(&mut self, core: &mut Core, index: usize) {
+        let watcher = self.watchers[index];
+        if watcher.is_main {
             core.call_rcu();
+            let ready = |jobs: &[Job]| jobs.iter().position(|job| job.startup == Startup::Done);
+            while let Some(job) = ready(&self.jobs) {
+                self.begin(core, job);
+            }
         }
-        core.at(core.now + self.watchers[index].every, self.me, index as u64 * KINDS + WATCHED);
+        let is_before = self.jobs.iter().any(|job| job.startup != Startup::Over);
+        let every = if is_before { watcher.every_before } else { watcher.every };
+        core.at(core.now + every, self.me, index as u64 * KINDS + WATCHED);
     }
 
     /// Where what was given is counted.
@@ -207,6 +237,7 @@ impl Jobs {
         core.at(spec.start, self.me, index * KINDS + STARTED);
         self.given.borrow_mut().begun = spec.counted_from;
         let due = spec.start;
+        let startup = if spec.begin.is_nothing() { Startup::Over } else { Startup::ToCome };
         self.jobs.push(Job {
             spec,
             begun,
@@ -222,10 +253,31 @@ impl Jobs {
             paused: false,
             paused_until: due,
             due,
+            startup,
             counts: false,
             over: false,
         });
         self.running += 1;
+    }
+
+    /// The job's process is there and set up. It waits for the main thread, where there is one.
+    fn set_up(&mut self, core: &mut Core, index: usize) {
+        self.jobs[index].startup = Startup::Done;
+        if !self.watchers.iter().any(|watcher| watcher.is_main) {
+            self.begin(core, index);
+        }
+    }
+
+    /// The job's times begin now.
+    fn begin(&mut self, core: &mut Core, index: usize) {
+        let job = &mut self.jobs[index];
+        job.startup = Startup::Over;
+        let late = core.now - job.spec.start;
+        job.begun += late;
+        job.spec.counted_from += late;
+        job.spec.until = job.spec.until.map(|until| until + late);
+        self.given.borrow_mut().begun = job.spec.counted_from;
+        self.step(core, index);
     }
 
     /// The job's next step: to ask, to wait, or to end.
@@ -328,12 +380,22 @@ impl Jobs {
         self.step(core, index);
     }
 
+    /// The job has nothing more to ask, nor to wait for.
     fn end(&mut self, core: &mut Core, index: usize) {
-        self.jobs[index].waits = Waits::No;
+        let job = &mut self.jobs[index];
+        job.waits = Waits::No;
+        self.given.borrow_mut().ended = core.now;
+        if job.spec.end.is_nothing() {
+            self.ended(core);
+        } else {
+            core.run(job.thread, job.spec.end, self.me, index as u64 * KINDS + ENDED);
+        }
+    }
+
+    /// A job's process is gone.
+    fn ended(&mut self, core: &mut Core) {
         self.running -= 1;
         if self.running == 0 && self.stops_the_machine {
-            let mut given = self.given.borrow_mut();
-            given.ended = core.now;
             core.stop();
         }
     }
@@ -438,6 +500,8 @@ impl Part for Jobs {
             SUBMITTED => self.ask(core, index),
             REAPED => self.reap(core, index),
             RETURNED => self.returned(core, index),
+            SET_UP => self.set_up(core, index),
+            ENDED => self.ended(core),
             WATCHED => self.watch_again(core, index),
             other => unreachable!("a job has no work {other}"),
         }
@@ -450,7 +514,12 @@ impl Part for Jobs {
             core.run(watcher.thread, watcher.cost, self.me, token);
             return;
         }
-        if self.jobs[index].waits == Waits::ForTime {
+        let job = &mut self.jobs[index];
+        if job.startup == Startup::ToCome {
+            job.startup = Startup::UnderWay;
+            job.waits = Waits::No;
+            core.run(job.thread, job.spec.begin, self.me, index as u64 * KINDS + SET_UP);
+        } else if job.waits == Waits::ForTime {
             self.step(core, index);
         }
     }
