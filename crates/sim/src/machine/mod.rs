@@ -203,8 +203,8 @@ pub struct MachineSpec {
     pub dilation: f64,
     /// By how much shorter the scheduler's slices are in the time of that machine. That of an unpaced lab
     /// machine is its dilation. 1 for a paced one, although its slices are the kernel's too: RCU's thread,
-    /// which the model wakes up three times as often as such a guest does, would take the CPU from a
-    /// program at each tick (docs/FIDELITY.md, "What does not fit").
+    /// which takes twice as much of the CPU in the model as in such a guest, would take it from a program at
+    /// each tick (docs/FIDELITY.md, "What does not fit").
     pub slice_dilation: f64,
     /// How long fio waits before it makes its jobs, where its options do not say: the lab begins to pace a
     /// guest meanwhile. Zero for any other machine.

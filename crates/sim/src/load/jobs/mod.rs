@@ -107,13 +107,14 @@ struct Job {
     paused_until: Time,
     /// The earliest time of the next read or write under a rate. Flushes have none (fio's `get_rw_ddir`).
     due: Time,
+    /// How far its process is.
     startup: Startup,
     /// The source has been told that it counts.
     counts: bool,
     over: bool,
 }
 
-/// How far a job's process is, where its start costs something.
+/// How far a job's process is. One whose start costs nothing is `Over` from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Startup {
     /// It is still to be made.
@@ -206,9 +207,10 @@ impl Jobs {
         let watcher = self.watchers[index];
         if watcher.is_main {
             core.call_rcu();
-            let ready = |jobs: &[Job]| jobs.iter().position(|job| job.startup == Startup::Done);
-            while let Some(job) = ready(&self.jobs) {
-                self.begin(core, job);
+            for job in 0..self.jobs.len() {
+                if self.jobs[job].startup == Startup::Done {
+                    self.begin(core, job);
+                }
             }
         }
         let is_before = self.jobs.iter().any(|job| job.startup != Startup::Over);
