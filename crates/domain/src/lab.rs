@@ -1,10 +1,10 @@
 //! The lab: what a study asks of its virtual machine, and what is known of a trial from outside the guest.
 //!
 //! A lab machine has virtual P-states (a table; a QEMU plugin paces each virtual CPU by it), modelled disks
-//! (a block server delays each request by a disk model) and a *time dilation* D: where it is D times slower
-//! than the machine it stands for, every device and every timer that can be set is D times slower too, and
-//! rates are multiplied by D again before they are kept. Inside the guest, and in [`LabAccount`], time is the
-//! guest's own.
+//! (a block server delays each request by a disk model) and a *time dilation* D: it is D times slower than
+//! the machine that it stands for, and so are its devices. Either its clock is too
+//! ([`GuestClock::Slowed`]), or every timer that can be set is stretched by D, and rates are multiplied by
+//! D again before they are kept. Inside the guest, and in [`LabAccount`], time is the guest's own.
 
 use crate::order;
 use crate::outcome::{Better, Metric};
@@ -23,6 +23,8 @@ pub struct Lab {
     pub memory: Bytes,
     /// How many times slower than the machine it stands for.
     pub dilation: Dilation,
+    /// What becomes of the guest's time by it, where the study says so: see [`Lab::clock`].
+    pub clock: Option<GuestClock>,
     /// The table of virtual P-states: the name of a shipped one, or a path from the study's folder. `None`:
     /// the guest has no cpufreq, and its CPUs run as fast as they can.
     pub pstates: Option<String>,
@@ -48,6 +50,7 @@ impl Default for Lab {
             vcpus: 1,
             memory: Bytes::from_mib(768),
             dilation: Dilation::Fixed(1.0),
+            clock: None,
             pstates: None,
             disks: Vec::new(),
             links: Vec::new(),
@@ -55,6 +58,15 @@ impl Default for Lab {
             prepare: Vec::new(),
             work: None,
         }
+    }
+}
+
+impl Lab {
+    /// What becomes of the guest's time by the dilation. A clock can be slowed where virtual CPUs are
+    /// paced, and is unless the study says otherwise: then nothing of the kernel's is too short.
+    pub fn clock(&self) -> GuestClock {
+        let usual = if self.pstates.is_some() { GuestClock::Slowed } else { GuestClock::Host };
+        self.clock.unwrap_or(usual)
     }
 }
 
@@ -145,6 +157,37 @@ pub enum Dilation {
     /// From how fast this host can pace, with headroom, and the instructions a second of the machine it
     /// stands for.
     Auto,
+}
+
+/// What becomes of a guest's time by its dilation D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestClock {
+    /// It is the host's. Workloads and settings are stretched by D, and what cannot be stretched
+    /// ([`UNSCALED`]) is D times too short.
+    Host,
+    /// It runs D times slower than the host's while the virtual CPUs are paced: nothing is stretched, and all
+    /// periods of the kernel are as long, beside the work, as on the machine that is stood for.
+    Slowed,
+}
+
+impl GuestClock {
+    /// This dilation, divided: by how much the guest stretches what lasts, and by how much its clock is
+    /// slower. One of the two is 1.
+    pub const fn divide(self, dilation: f64) -> Dilated {
+        match self {
+            Self::Host => Dilated { stretched: dilation, slowed: 1.0 },
+            Self::Slowed => Dilated { stretched: 1.0, slowed: dilation },
+        }
+    }
+}
+
+/// A time dilation as a machine has it; the product is the dilation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dilated {
+    /// How many times longer in the guest's time everything is made to last.
+    pub stretched: f64,
+    /// How many times slower than the host's the guest's clock runs while its CPUs are paced.
+    pub slowed: f64,
 }
 
 /// One modelled disk of a lab machine.
@@ -313,8 +356,11 @@ pub struct PState {
 /// against.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabAccount {
-    /// The machine's time dilation; 1 where the slow machine is the machine.
+    /// How many times longer in the guest's time everything lasted than on the machine that is stood for; 1
+    /// where the slow machine is the machine, and where its clock was slowed.
     pub dilation: f64,
+    /// How many times slower than the host's the guest's clock ran while its CPUs were paced.
+    pub slowed: f64,
     /// The CPUs, where they were paced.
     pub pacing: Option<Pacing>,
     /// The modelled disks that had requests, in the order of the study.

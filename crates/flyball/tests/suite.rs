@@ -24,6 +24,7 @@ mod install;
 mod kept_notebooks;
 mod kills;
 mod lab_claims;
+mod lab_clock;
 mod lab_databases;
 mod lab_drivers;
 mod lab_events;

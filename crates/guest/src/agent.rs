@@ -48,9 +48,9 @@ pub(super) fn reply(port: &mut File, what: &Reply, bytes: &[u8]) -> Result<()> {
 
 fn answer(port: &mut File, request: Request) -> Result<()> {
     match request {
-        Request::Prepare { modules, lines, paced, dilation } => {
+        Request::Prepare { modules, lines, paced, stretched } => {
             let prepare = || {
-                timers::stretch(dilation)?;
+                timers::stretch(stretched)?;
                 if paced {
                     pacer::tell_states()?;
                 }

@@ -6,6 +6,10 @@
 //! before it begins (`startdelay`), and is paced once it sleeps; it is done when its job processes are.
 //! sysbench's clients are told to wait once they have connected (`start_delay`), and are paced once all of
 //! them sleep. Any other program is paced from its start to its end.
+//!
+//! Where the guest's clock is slow while the CPUs are paced, what is left of a wait would last many times
+//! longer. So a workload that waits is stopped (SIGSTOP) until its wait is over, and goes on when the CPUs
+//! are paced: its sleep ends at once then.
 
 use crate::error::{Doing, Error, Result};
 use domain::Timestamp;
@@ -15,7 +19,7 @@ use domain::trial::Disturbance;
 use lab::acpi::CONTROL_PORT;
 use machine::{LocalMachine, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs::{self, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -29,7 +33,8 @@ use workloads::Readiness;
 /// yet.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How often its jobs are looked for once the CPUs are paced, when a look costs them something.
+/// How often its jobs are looked for once the CPUs are paced, when a look costs them something; in the host's
+/// time.
 const PACED_LOOK: Duration = Duration::from_millis(100);
 
 /// What has not begun to wait after so long never will; it is paced all the same.
@@ -37,6 +42,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long fio may take to make its jobs on the slowest CPU.
 const JOB_PATIENCE: Duration = Duration::from_secs(60);
+
+/// After how long fio looks whether all its jobs have been made.
+const JOBS_LOOK: Duration = Duration::from_millis(100);
+
+/// futex(2) on x86-64, by which a job waits for its beginning.
+const FUTEX: &str = "202";
 
 /// nanosleep(2) and clock_nanosleep(2) on x86-64.
 const SLEEPS: [&str; 2] = ["35", "230"];
@@ -59,27 +70,33 @@ pub(super) struct Paced {
 
 impl Pacer {
     /// Begins to watch a workload that has just been started. `device` is the target's block device.
-    pub(super) fn watch(kind: Readiness, pid: u32, device: Option<&str>) -> Self {
+    ///
+    /// While the CPUs are paced the guest's clock is slower than the host's by `slowed`.
+    pub(super) fn watch(kind: Readiness, pid: u32, device: Option<&str>, slowed: f64) -> Self {
         let device = device.map(str::to_owned);
         Self(std::thread::spawn(move || {
             let before = requests(device.as_deref());
             let missed = match kind {
-                Readiness::JobsSleep => {
+                Readiness::JobsSleep(_) | Readiness::JobThreadsSleep(_) => {
                     wait_until(|| sleepers(&format!("/proc/{pid}/syscall")).map(|asleep| asleep == 1));
                     None
                 }
-                Readiness::ThreadsSleep(threads) => {
+                Readiness::ThreadsSleep(threads, _) => {
                     let seen = wait_until(|| sleeping_threads(pid).map(|asleep| asleep >= threads));
                     (!seen).then(|| unpaced_start("the clients were never seen to wait all at once".into()))
                 }
                 Readiness::Unknown => None,
             };
+            let stopped = if slowed > 1.0 { Stopped::until_it_has_waited(kind, pid) } else { None };
             let unpaced = missed.or_else(|| unpaced(before, requests(device.as_deref())));
             let from = LocalMachine.now();
             write(1)?;
+            drop(stopped);
             match kind {
-                Readiness::JobsSleep => wait_for_jobs(pid),
-                Readiness::ThreadsSleep(_) | Readiness::Unknown => wait_for(pid, None),
+                Readiness::JobsSleep(_) | Readiness::JobThreadsSleep(_) => {
+                    wait_for_jobs(pid, PACED_LOOK.div_f64(slowed))
+                }
+                Readiness::ThreadsSleep(..) | Readiness::Unknown => wait_for(pid, None),
             }
             write(0)?;
             Ok(Paced { from, unpaced })
@@ -136,18 +153,61 @@ fn sleepers(file: &str) -> Option<usize> {
     Some(call.split(' ').next().is_some_and(|number| SLEEPS.contains(&number)).into())
 }
 
+/// Whether fio has made its jobs, sleeps before it looks at them, and all of them wait for it.
+fn jobs_wait(pid: u32) -> Option<bool> {
+    let call = |pid: u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
+        text.split(' ').next().map(str::to_owned)
+    };
+    let jobs = children(pid);
+    let sleeps = SLEEPS.contains(&call(pid)?.as_str());
+    Some(sleeps && !jobs.is_empty() && jobs.iter().all(|job| call(*job).as_deref() == Some(FUTEX)))
+}
+
 fn sleeping_threads(pid: u32) -> Option<usize> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     Some(tasks.filter_map(|task| sleepers(task.path().join("syscall").to_str()?)).sum())
 }
 
-/// Waits for the processes that fio makes for its jobs; where it makes none (`thread`), for fio itself.
-fn wait_for_jobs(pid: u32) {
+/// A process that is stopped; it goes on when this is dropped.
+struct Stopped(Pid);
+
+impl Stopped {
+    /// Stops a workload that waits until its wait is over; `None` where it does not wait, or is gone. fio,
+    /// which has made its jobs and looks 100 ms later whether all are there (`run_threads` of its
+    /// `backend.c`), is stopped then, and they wait for it.
+    fn until_it_has_waited(kind: Readiness, pid: u32) -> Option<Self> {
+        let wait = match kind {
+            Readiness::Unknown => return None,
+            Readiness::JobsSleep(_) => {
+                wait_until(|| jobs_wait(pid));
+                JOBS_LOOK
+            }
+            Readiness::JobThreadsSleep(wait) | Readiness::ThreadsSleep(_, wait) => wait.into(),
+        };
+        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        kill_process(pid, Signal::STOP).ok()?;
+        let stopped = Self(pid);
+        std::thread::sleep(wait);
+        Some(stopped)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // One that is gone need not go on.
+        let _ = kill_process(self.0, Signal::CONT);
+    }
+}
+
+/// Waits for the processes that fio makes for its jobs, looking so often; where it makes none (`thread`), for
+/// fio itself.
+fn wait_for_jobs(pid: u32, look: Duration) {
     let deadline = Instant::now() + JOB_PATIENCE;
     let Some(main) = open(pid) else { return };
     let mut jobs = children(pid);
     while jobs.is_empty() && Instant::now() < deadline {
-        if has_ended(&main, PACED_LOOK) {
+        if has_ended(&main, look) {
             return;
         }
         jobs = children(pid);
@@ -261,13 +321,14 @@ mod tests {
     #[test]
     fn what_can_wait_is_told_to() {
         let (kind, workload) = told(Tool::Fio, &[("rw", "read")]);
-        assert_eq!((kind, workload.options["startdelay"].as_str()), (Readiness::JobsSleep, "1s"));
+        assert_eq!(kind, Readiness::JobsSleep(Nanos::from_secs(1)));
+        assert_eq!(workload.options["startdelay"].as_str(), "1s");
         for (threads, delay) in
             [(1, Nanos::from_millis(1050)), (8, Nanos::from_millis(1400)), (4096, Nanos::from_secs(60))]
         {
             let (kind, workload) =
                 told(Tool::Sysbench, &[("test", "oltp_read_only"), ("threads", &threads.to_string())]);
-            assert_eq!(kind, Readiness::ThreadsSleep(threads));
+            assert_eq!(kind, Readiness::ThreadsSleep(threads, delay));
             assert_eq!(Oltp::parse(&workload.options).unwrap().start_delay, delay);
         }
         assert_eq!(told(Tool::Pgbench, &[]).0, Readiness::Unknown);
@@ -275,7 +336,41 @@ mod tests {
 
     #[test]
     fn a_delay_that_a_study_has_stays() {
-        let (_, workload) = told(Tool::Sysbench, &[("test", "oltp_read_only"), ("start_delay", "5s")]);
+        let (kind, workload) = told(Tool::Sysbench, &[("test", "oltp_read_only"), ("start_delay", "5s")]);
         assert_eq!(workload.options[START_DELAY], "5s");
+        assert_eq!(kind, Readiness::ThreadsSleep(1, Nanos::from_secs(5)));
+        let (kind, _) = told(Tool::Fio, &[("rw", "read"), ("startdelay", "250ms")]);
+        assert_eq!(kind, Readiness::JobsSleep(Nanos::from_millis(250)));
+        let (kind, _) = told(Tool::Fio, &[("rw", "read"), ("thread", "1")]);
+        assert_eq!(kind, Readiness::JobThreadsSleep(Nanos::from_secs(1)));
+    }
+
+    #[test]
+    fn fio_waits_where_it_sleeps_and_all_its_jobs_wait_for_it() {
+        assert_eq!(jobs_wait(std::process::id()), Some(false), "this one does not sleep");
+        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let waits = jobs_wait(sleeper.id());
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert_eq!(waits, Some(false), "it sleeps, and has no jobs");
+    }
+
+    #[test]
+    fn a_workload_that_waits_is_stopped_until_its_wait_is_over_and_goes_on() {
+        let mut sleeper = Command::new("sleep").arg("0.2").spawn().unwrap();
+        let state = || {
+            let text = fs::read_to_string(format!("/proc/{}/stat", sleeper.id())).unwrap();
+            text.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+        };
+        let kind = Readiness::JobThreadsSleep(Nanos::from_millis(300));
+        let stopped = Stopped::until_it_has_waited(kind, sleeper.id());
+        assert_eq!(state(), 'T', "its sleep is over, and it has not ended");
+        drop(stopped);
+        assert!(sleeper.wait().unwrap().success());
+        assert!(
+            Stopped::until_it_has_waited(Readiness::Unknown, 1).is_none(),
+            "nothing is known of its wait"
+        );
     }
 }

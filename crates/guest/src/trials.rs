@@ -41,7 +41,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let mut plan = Plan::new(study, Seed(opening.seed))?;
     // The measure is the same for all cells.
     if let Some(mut any) = plan.cells.first().cloned() {
-        lab::dilation::stretch(&mut any, &mut plan.study.measure, opening.dilation);
+        lab::dilation::stretch(&mut any, &mut plan.study.measure, opening.stretched);
     }
     let (mut ledger, _) = Ledger::open(Path::new(STATE), &machine)?;
     let never = AtomicBool::new(false);
@@ -59,9 +59,9 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     };
     let mut kept = BetweenTrials::new(beating(port, make)?);
     let folder = run_folder(opening, &plan)?;
-    let governors = Governors::read(opening.dilation)?;
+    let governors = Governors::read(opening.stretched)?;
     let fixed = runner::environment::fixed(&machine);
-    let watch = Watch { now: RefCell::default(), unmeasured: RefCell::default() };
+    let watch = Watch { now: RefCell::default(), unmeasured: RefCell::default(), slowed: opening.slowed };
     let mut announce = |started: Started<'_>| {
         // CPUs are paced from the workload's first work on.
         if let Started::Workload(pid, target) = started {
@@ -141,7 +141,7 @@ impl Bench<'_> {
         let places = places.with_beside(&beside);
         // What it ran, and not what that stands for.
         let script = script(&trial, &self.plan.study.target, &commands, &places);
-        lab::dilation::shrink(&mut trial, self.opening.dilation);
+        lab::dilation::shrink(&mut trial, self.opening.stretched);
         let stored = staging.commit(&trial, &script)?;
         let start = self.trace_start(key)?;
         let since = |from: domain::Timestamp| {
@@ -160,7 +160,7 @@ impl Bench<'_> {
             return Err(Error::Refused(format!("the study has no cell `{}`", key.cell)));
         };
         let mut cell = self.plan.in_trial(cell, key);
-        lab::dilation::stretch(&mut cell, &mut self.plan.study.measure.clone(), self.opening.dilation);
+        lab::dilation::stretch(&mut cell, &mut self.plan.study.measure.clone(), self.opening.stretched);
         self.governors.complete(&mut cell);
         let kind = self.opening.paced.then(|| pacer::make_wait(&mut cell.workload));
         Ok((cell, kind))
@@ -179,6 +179,8 @@ struct Watch {
     /// Dropped when the workload begins. Until then the guest says that it is alive: what an earlier trial
     /// has written may take minutes to reach a slow disk.
     unmeasured: RefCell<Option<Sender<()>>>,
+    /// How many times slower the guest's clock is while it is paced.
+    slowed: f64,
 }
 
 impl Watch {
@@ -195,7 +197,8 @@ impl Watch {
     fn begin(&self, pid: u32, target: Option<&Target>) {
         self.stop_beating();
         let mut now = self.now.borrow_mut();
-        now.1 = now.0.take().map(|kind| Pacer::watch(kind, pid, target.and_then(Target::device)));
+        let device = target.and_then(Target::device);
+        now.1 = now.0.take().map(|kind| Pacer::watch(kind, pid, device, self.slowed));
     }
 
     fn end(&self) -> Result<Option<pacer::Paced>> {

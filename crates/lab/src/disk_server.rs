@@ -351,13 +351,15 @@ impl Drop for DiskServer {
 /// asked for: it is the practical threshold at which a difference between trials is claimed.
 pub const LATE_SHARE: f64 = 0.02;
 
-/// Lateness below this, summed over a trial, decides nothing, whatever its share: a trial lasts for seconds.
+/// Lateness below this, in the host's time and summed over a trial, decides nothing, whatever its share: a
+/// trial lasts for seconds.
 pub const LATE_AT_LEAST: Nanos = Nanos::from_millis(1);
 
-/// Whether a disk was too late in a trial to be believed.
-pub fn judge(service: &DiskService) -> Option<Disturbance> {
-    let bound = service.modelled.get() as f64 * LATE_SHARE;
-    if service.late <= LATE_AT_LEAST || service.late.get() as f64 <= bound {
+/// Whether a disk was too late in a trial to be believed, in which the guest's clock was slower than the
+/// host's by `slowed`.
+pub fn judge(service: &DiskService, slowed: f64) -> Option<Disturbance> {
+    let bound = (service.modelled.get() as f64 * LATE_SHARE).max(LATE_AT_LEAST.get() as f64 / slowed);
+    if service.late.get() as f64 <= bound {
         return None;
     }
     Some(Disturbance {
@@ -377,10 +379,11 @@ pub fn judge(service: &DiskService) -> Option<Disturbance> {
 }
 
 /// The same of all disks of a machine: one disturbance, of the one that was late by the largest share.
-pub fn judge_all(services: &[DiskService]) -> Option<Disturbance> {
-    let late: Vec<&DiskService> = services.iter().filter(|service| judge(service).is_some()).collect();
+pub fn judge_all(services: &[DiskService], slowed: f64) -> Option<Disturbance> {
+    let late: Vec<&DiskService> =
+        services.iter().filter(|service| judge(service, slowed).is_some()).collect();
     let worst = late.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
-    let mut disturbance = judge(worst)?;
+    let mut disturbance = judge(worst, slowed)?;
     if late.len() > 1 {
         let others = format!("; {} of {} disks were late, this one most", late.len(), services.len());
         disturbance.detail.push_str(&others);
@@ -440,23 +443,24 @@ mod tests {
     #[test]
     fn of_many_late_disks_the_worst_is_told_and_how_many_there_are() {
         let all = [service(1_000, 31_000), service(1_000, 90_000), service(1_000, 10)];
-        let late = judge_all(&all).unwrap();
+        let late = judge_all(&all, 1.0).unwrap();
         assert!(late.detail.contains("9.0% late"), "{}", late.detail);
         assert!(late.detail.ends_with("2 of 3 disks were late, this one most"), "{}", late.detail);
-        assert_eq!(judge_all(&all[2..]), None);
+        assert_eq!(judge_all(&all[2..], 1.0), None);
     }
 
     #[test]
     fn a_disk_is_late_beyond_two_percent_of_its_modelled_time() {
-        assert_eq!(judge(&service(1_000, 20_000)), None);
-        let late = judge(&service(1_000, 31_000)).unwrap();
+        assert_eq!(judge(&service(1_000, 20_000), 1.0), None);
+        let late = judge(&service(1_000, 31_000), 1.0).unwrap();
         assert_eq!(late.kind, "late-disk");
         assert!(late.detail.contains("`a` answered 100 requests 3.1% late"), "{}", late.detail);
     }
 
     #[test]
     fn a_disk_that_did_nothing_is_not_late() {
-        assert_eq!(judge(&no_service("a")), None);
-        assert_eq!(judge(&service(0, 900)), None);
+        assert_eq!(judge(&no_service("a"), 1.0), None);
+        assert_eq!(judge(&service(0, 900), 1.0), None);
+        assert!(judge(&service(0, 900), 10.0).is_some(), "nine milliseconds of the host's");
     }
 }

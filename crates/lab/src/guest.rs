@@ -43,8 +43,8 @@ pub enum Request {
         lines: Vec<String>,
         /// Whether virtual CPUs can be paced.
         paced: bool,
-        /// The time dilation.
-        dilation: f64,
+        /// How many times longer everything lasts in the guest's time ([`domain::lab::Dilated`]).
+        stretched: f64,
     },
     /// Run a command to its end.
     Exec {
@@ -102,8 +102,10 @@ pub struct Opening {
     pub seed: u64,
     /// The machine's digest.
     pub machine: String,
-    /// The time dilation.
-    pub dilation: f64,
+    /// The time dilation, as the guest has it.
+    pub stretched: f64,
+    /// And how many times slower than the host's its clock runs while it is paced.
+    pub slowed: f64,
     /// Whether virtual CPUs can be paced.
     pub paced: bool,
     /// The folder for file targets.

@@ -6,8 +6,8 @@
 
 use crate::acpi::{CONTROL_PORT, FIRST_PORT, IDLE_PORT};
 use domain::lab::{
-    IdleRecord, IdleState, MAX_TRANSITIONS, PStateDomains, PStateDriver, PStateTable, Pacing, Ratios,
-    RegisterRequest, StateRecord, VcpuRecord, Vendor,
+    Dilated, IdleRecord, IdleState, MAX_TRANSITIONS, PStateDomains, PStateDriver, PStateTable, Pacing,
+    Ratios, RegisterRequest, StateRecord, VcpuRecord, Vendor,
 };
 use domain::time::Nanos;
 use domain::trial::Disturbance;
@@ -451,25 +451,28 @@ pub fn judge(pacing: &Pacing) -> Option<Disturbance> {
     })
 }
 
-/// What stands behind QEMU's `-plugin` for a machine with this table, whose time is so much dilated.
-pub fn plugin_argument(plugin: &Path, table: &PStateTable, dilation: f64, record: &Path) -> String {
+/// What stands behind QEMU's `-plugin` for a machine with this table, whose time is so much dilated. The
+/// plugin's times and its pace are those of the guest's clock.
+pub fn plugin_argument(plugin: &Path, table: &PStateTable, dilated: Dilated, record: &Path) -> String {
     let speeds: Vec<String> = table.states.iter().map(|state| state.speed.to_string()).collect();
     let domains = match table.domains {
         PStateDomains::PerCpu => "percpu",
         PStateDomains::Shared => "shared",
     };
+    let slow = if dilated.slowed > 1.0 { format!(",slow={}", dilated.slowed) } else { String::new() };
     format!(
-        "{},table={},pace={},port={FIRST_PORT:#x},control={CONTROL_PORT:#x},domains={domains},record={}{}",
+        "{},table={},pace={},port={FIRST_PORT:#x},control={CONTROL_PORT:#x},domains={domains},record={}{slow}{}",
         option_value(plugin),
         speeds.join(":"),
-        table.pace,
+        table.pace * dilated.slowed,
         option_value(record),
-        processor_argument(table, dilation),
+        processor_argument(table, dilated.stretched),
     )
 }
 
-/// What the plugin is told about a processor with registers, and about idle states.
-fn processor_argument(table: &PStateTable, dilation: f64) -> String {
+/// What the plugin is told about a processor with registers, and about idle states, whose times are stretched
+/// so much.
+fn processor_argument(table: &PStateTable, stretched: f64) -> String {
     let Some(Ratios { least, base, turbo, hwp }) = table.driver.ratios() else { return String::new() };
     let vendor = match table.processor.map(|processor| processor.vendor) {
         Some(Vendor::Amd) => "amd",
@@ -478,7 +481,7 @@ fn processor_argument(table: &PStateTable, dilation: f64) -> String {
     let limits: Vec<String> = turbo.iter().map(u8::to_string).collect();
     let highest = turbo.first().unwrap_or(base);
     let mut text = format!(",vendor={vendor},ratios={least}:{base}:{highest},turbo={}", limits.join(":"));
-    let dilated = |time: Nanos| (time.get() as f64 * dilation).round();
+    let dilated = |time: Nanos| (time.get() as f64 * stretched).round();
     if let Some(hwp) = hwp {
         let [window, period] = [hwp.window, hwp.period].map(dilated);
         text += &format!(",hwp={window}:{period}:{}:{}", hwp.setpoint.0, hwp.setpoint.1);
@@ -536,6 +539,7 @@ pub fn find_plugin(given: Option<&Path>, executable: &Path) -> Result<PathBuf, E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::lab::GuestClock;
     use domain::units::Hertz;
 
     const TABLE: &str = "latency='10us'\ndomains='per-cpu'\npace=2e7\n[[state]]\nmhz=2000\nspeed=1.0\nbusy_watts=10\n\
@@ -683,15 +687,29 @@ count cpu=0 instructions=530 busy=1500000040
     #[test]
     fn the_argument_has_all_that_the_plugin_asks_for() {
         assert_eq!(
-            plugin_argument(Path::new("/a,b/p.so"), &table(), 1.0, Path::new("/tmp/r")),
+            plugin_argument(
+                Path::new("/a,b/p.so"),
+                &table(),
+                GuestClock::Host.divide(1.0),
+                Path::new("/tmp/r")
+            ),
             "/a,,b/p.so,table=1:0.5,pace=20000000,port=0x9000,control=0x5be,domains=percpu,record=/tmp/r"
+        );
+        assert_eq!(
+            plugin_argument(Path::new("/p.so"), &table(), GuestClock::Slowed.divide(16.0), Path::new("/r")),
+            "/p.so,table=1:0.5,pace=320000000,port=0x9000,control=0x5be,domains=percpu,record=/r,slow=16"
         );
     }
 
     #[test]
     fn a_table_with_ratios_adds_these_watts_idle_states_and_stretched_times() {
         let load = |name| crate::pstates::load(name, Path::new("")).unwrap();
-        let argument = |table| plugin_argument(Path::new("/p.so"), &load(table), 20.0, Path::new("/r"));
+        let of_clock = |clock: GuestClock, table| {
+            plugin_argument(Path::new("/p.so"), &load(table), clock.divide(20.0), Path::new("/r"))
+        };
+        let argument = |table| of_clock(GuestClock::Host, table);
+        let slowed = of_clock(GuestClock::Slowed, "i7-6700k-hwp");
+        assert!(slowed.contains(",hwp=4000000:1000000:") && slowed.contains(",idle=2000/1:"), "{slowed}");
         let hwp = argument("i7-6700k-hwp");
         assert!(
             hwp.contains(",vendor=intel,ratios=8:40:42,turbo=42:40,hwp=80000000:20000000:0.3:0.95,watts=17/1.5:16.3/1.48:"),

@@ -8,7 +8,7 @@ use crate::guest::{self, Reply, Request};
 use crate::image::Image;
 use crate::{Error, Result};
 use crate::{acpi, pacing, programs};
-use domain::lab::PStateTable;
+use domain::lab::{Dilated, PStateTable};
 use domain::units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -106,14 +106,30 @@ pub struct Spec<'a> {
     pub console: bool,
 }
 
+/// By which a library comes before the program that is started (ld.so(8)).
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// The plugin as [`PRELOAD`] names it, in which colons and spaces separate.
+fn preloaded(plugin: &Path) -> Result<PathBuf> {
+    let path = plugin.canonicalize().map_err(|error| Error::file("find", plugin, error))?;
+    match path.to_str() {
+        Some(text) if !text.contains([':', ' ']) => Ok(path),
+        _ => {
+            let why = "a colon or a space in its path would end it there; put Flyball into a folder without, or leave \
+                       `clock = \"slowed\"` out";
+            Err(Error::file("load before QEMU", plugin, io::Error::other(why)))
+        }
+    }
+}
+
 /// Virtual P-states of a machine.
 pub struct PStatesSpec<'a> {
     /// The table.
     pub table: &'a PStateTable,
     /// The plugin that paces by it.
     pub plugin: &'a Path,
-    /// How many times slower than the machine that it stands for.
-    pub dilation: f64,
+    /// How many times slower than the machine that it stands for, and how that is divided.
+    pub dilated: Dilated,
 }
 
 /// A modelled disk. What the guest sees of it, its server says.
@@ -156,7 +172,7 @@ impl Vm {
         }
         let mut record = None;
         if let Some(pstates) = &spec.pstates {
-            if let Some(table) = acpi::ssdt(pstates.table, spec.vcpus, pstates.dilation) {
+            if let Some(table) = acpi::ssdt(pstates.table, spec.vcpus, pstates.dilated.stretched) {
                 let table = passed.give(memory_file("ssdt", &table)?.into());
                 line.args(["-acpitable", &format!("file=/dev/fd/{table}")]);
             }
@@ -164,8 +180,11 @@ impl Vm {
             let number =
                 passed.give(file.try_clone().map_err(|e| Error::system("pass on a descriptor", e))?.into());
             let record_path = PathBuf::from(format!("/dev/fd/{number}"));
-            let PStatesSpec { table, plugin, dilation } = *pstates;
-            line.args(["-plugin", &pacing::plugin_argument(plugin, table, dilation, &record_path)]);
+            let PStatesSpec { table, plugin, dilated } = *pstates;
+            line.args(["-plugin", &pacing::plugin_argument(plugin, table, dilated, &record_path)]);
+            if dilated.slowed > 1.0 {
+                line.env(PRELOAD, preloaded(plugin)?);
+            }
             line.env_remove(PLUGIN_API.0);
             if release >= PLUGIN_API_7 {
                 line.env(PLUGIN_API.0, PLUGIN_API.1);

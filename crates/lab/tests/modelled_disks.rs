@@ -96,7 +96,7 @@ fn fio_sees_what_the_model_predicts() {
     for row in &rows {
         println!("{}", row.text);
     }
-    let is_late = |row: &&Row| row.is_host_busy || judge(&row.service).is_some();
+    let is_late = |row: &&Row| row.is_host_busy || judge(&row.service, 1.0).is_some();
     let (late, in_time): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_late);
     let is_wrong = |row: &&&Row| row.off.abs() > TOLERANCE;
     // What the server itself calls late proves nothing about the model, as in a trial; nor does what fio

@@ -1,5 +1,5 @@
 //! QEMU's helpers of `rdmsr`, `wrmsr`, `cpuid`, `rdtsc` and `in`, replaced by our own, for guests whose table
-//! has a processor of Intel's or AMD's.
+//! has a processor of Intel's or AMD's; for others whose clock is their own, that of `rdtsc` alone.
 //!
 //! QEMU exports each helper, and data that begins with the helper's address and its name
 //! (`helper_info_rdmsr`, `TCGHelperInfo` of `include/tcg/helper-info.h`); the translator calls whatever
@@ -17,7 +17,7 @@
 //! A helper of QEMU's may end in `longjmp`, to raise an exception: nothing that has to be dropped is held
 //! while one is called.
 
-use crate::{host, plugin, processor};
+use crate::{plugin, processor};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::io::Write;
@@ -54,6 +54,14 @@ unsafe fn flags(env: *mut Env, registers: usize) -> *mut u64 {
     // SAFETY: as documented on this function.
     unsafe { env.cast::<u64>().add(registers + 1) }
 }
+
+/// How a refusal begins, and what is left.
+const REFUSED: &str =
+    "cannot give the guest a clock of its own, or the registers of a processor of Intel's or AMD's";
+const WORKS: &str = "tables whose driver is `acpi`, such as `laptop-5`, work without `clock = \"slowed\"`";
+
+/// Who makes the processors that guests take theirs for (`cpuid`, leaf 0).
+const VENDORS: [&[u8]; 3] = [b"GenuineIntel", b"AuthenticAMD", b"CentaurHauls"];
 
 const RAX: usize = 0;
 const RCX: usize = 1;
@@ -106,37 +114,55 @@ fn originals() -> &'static Originals {
 
 /// Replaces all of them, or none.
 pub fn install() -> Result<(), String> {
-    let [rdmsr, wrmsr, cpuid, rdtsc, hlt, inb, raise] =
-        [c"rdmsr", c"wrmsr", c"cpuid", c"rdtsc", c"hlt", c"inb", c"raise_exception"].map(Found::of);
-    let (rdmsr, wrmsr, cpuid, rdtsc, hlt, inb, raise) = (rdmsr?, wrmsr?, cpuid?, rdtsc?, hlt?, inb?, raise?);
-    // SAFETY: these helpers take the CPU's state and give nothing, but for `in`'s, which takes a port too and
-    // gives what was read, and that of exceptions, which takes their number and does not return
-    // (`target/i386/helper.h`).
-    let known = unsafe {
-        let plain = |found: &Found| std::mem::transmute::<*mut c_void, Helper>(found.helper);
-        Originals {
-            rdmsr: plain(&rdmsr),
-            wrmsr: plain(&wrmsr),
-            cpuid: plain(&cpuid),
-            rdtsc: plain(&rdtsc),
-            hlt: plain(&hlt),
-            inb: std::mem::transmute::<*mut c_void, InHelper>(inb.helper),
-            raise_exception: std::mem::transmute::<*mut c_void, RaiseHelper>(raise.helper),
-        }
-    };
-    assert!(ORIGINALS.set(known).is_ok(), "QEMU installs a plugin once");
-    let replaced = [
-        (rdmsr, on_rdmsr as Helper as *mut c_void),
-        (wrmsr, on_wrmsr as Helper as *mut c_void),
-        (cpuid, on_cpuid as Helper as *mut c_void),
-        (rdtsc, on_rdtsc as Helper as *mut c_void),
-        (inb, on_inb as InHelper as *mut c_void),
-    ];
-    for (found, own) in replaced {
-        // SAFETY: `Found::of` has compared what stands there, and no CPU runs yet.
-        unsafe { (*found.info).helper = own };
-    }
+    let Helpers { rdmsr, wrmsr, cpuid, rdtsc, inb } = Helpers::find()?;
+    rdmsr.replace(on_rdmsr as Helper as *mut c_void);
+    wrmsr.replace(on_wrmsr as Helper as *mut c_void);
+    cpuid.replace(on_cpuid as Helper as *mut c_void);
+    rdtsc.replace(on_rdtsc as Helper as *mut c_void);
+    inb.replace(on_inb as InHelper as *mut c_void);
     Ok(())
+}
+
+/// Replaces that of `rdtsc` alone: for a machine without a processor's registers whose clock is its own.
+pub fn install_time_stamp() -> Result<(), String> {
+    Helpers::find()?.rdtsc.replace(on_rdtsc as Helper as *mut c_void);
+    Ok(())
+}
+
+/// The helpers that can be replaced.
+struct Helpers {
+    rdmsr: Found,
+    wrmsr: Found,
+    cpuid: Found,
+    rdtsc: Found,
+    inb: Found,
+}
+
+impl Helpers {
+    /// Finds them, and keeps the originals.
+    fn find() -> Result<Self, String> {
+        let [rdmsr, wrmsr, cpuid, rdtsc, hlt, inb, raise] =
+            [c"rdmsr", c"wrmsr", c"cpuid", c"rdtsc", c"hlt", c"inb", c"raise_exception"].map(Found::of);
+        let (rdmsr, wrmsr, cpuid, rdtsc, hlt, inb, raise) =
+            (rdmsr?, wrmsr?, cpuid?, rdtsc?, hlt?, inb?, raise?);
+        // SAFETY: these helpers take the CPU's state and give nothing, but for `in`'s, which takes a port too
+        // and gives what was read, and that of exceptions, which takes their number and does not return
+        // (`target/i386/helper.h`).
+        let known = unsafe {
+            let plain = |found: &Found| std::mem::transmute::<*mut c_void, Helper>(found.helper);
+            Originals {
+                rdmsr: plain(&rdmsr),
+                wrmsr: plain(&wrmsr),
+                cpuid: plain(&cpuid),
+                rdtsc: plain(&rdtsc),
+                hlt: plain(&hlt),
+                inb: std::mem::transmute::<*mut c_void, InHelper>(inb.helper),
+                raise_exception: std::mem::transmute::<*mut c_void, RaiseHelper>(raise.helper),
+            }
+        };
+        assert!(ORIGINALS.set(known).is_ok(), "QEMU installs a plugin once");
+        Ok(Self { rdmsr, wrmsr, cpuid, rdtsc, inb })
+    }
 }
 
 /// This virtual CPU is about to execute an `in`, which stands there.
@@ -153,12 +179,7 @@ impl Found {
     /// The helper of an instruction; an error names what this QEMU has not, or has otherwise.
     fn of(instruction: &CStr) -> Result<Self, String> {
         let name = instruction.to_string_lossy();
-        let refused = |what: String| {
-            format!(
-                "cannot give the guest the registers of a processor of Intel's or AMD's: {what}; tables whose driver is `acpi`, such as \
-                 `laptop-5`, work with this QEMU"
-            )
-        };
+        let refused = |what: String| format!("{REFUSED}: {what}; {WORKS} with this QEMU");
         let (helper_symbol, info_symbol) = (format!("helper_{name}\0"), format!("helper_info_{name}\0"));
         let find = |symbol: &str| {
             // SAFETY: the text ends in a zero; looking a symbol up has no effect.
@@ -176,6 +197,12 @@ impl Found {
             return Err(refused(format!("`helper_info_{name}` of this QEMU is laid out otherwise")));
         }
         Ok(Self { info, helper })
+    }
+
+    /// From now on QEMU calls this instead.
+    fn replace(&self, own: *mut c_void) {
+        // SAFETY: `of` has compared what stands there, and no CPU runs yet.
+        unsafe { (*self.info).helper = own };
     }
 }
 
@@ -198,13 +225,16 @@ unsafe fn verify(env: *mut Env) {
         (*env).registers = before;
         (name, COUNTS.into_iter().find(|count| *flags(env, *count) & ALWAYS != 0))
     };
-    let vendor = plugin::processor_options().map_or(b"?".as_slice(), |options| options.vendor.name());
-    let Some(count) = count.filter(|_| name.as_flattened() == vendor) else {
+    let known = match plugin::processor_options() {
+        Some(options) => vec![options.vendor.name().as_slice()],
+        None => VENDORS.to_vec(),
+    };
+    let Some(count) = count.filter(|_| known.contains(&name.as_flattened())) else {
+        let names: Vec<_> = known.into_iter().map(String::from_utf8_lossy).collect();
         let _ = writeln!(
             std::io::stderr(),
-            "pstate-plugin: cannot give the guest the registers of a processor of Intel's or AMD's: `CPUX86State` of this QEMU \
-             is laid out otherwise, or its `-cpu` is not {}; tables whose driver is `acpi`, such as `laptop-5`, work with it",
-            String::from_utf8_lossy(vendor)
+            "pstate-plugin: {REFUSED}: `CPUX86State` of this QEMU is laid out otherwise, or its `-cpu` is not {}; {WORKS} with it",
+            names.join(" or ")
         );
         // SAFETY: it ends this process, and runs nothing of it any more.
         unsafe { libc::_exit(1) };
@@ -271,7 +301,7 @@ unsafe extern "C-unwind" fn on_rdtsc(env: *mut Env) {
     unsafe {
         verify(env);
         (originals().rdtsc)(env);
-        if let Some(value) = plugin::processor_tsc(host::now_ns()) {
+        if let Some(value) = plugin::time_stamp() {
             give(env, value);
         }
     }

@@ -1,35 +1,24 @@
-//! The host's clock, its sleep, how long a thread waited for a CPU, and whether it has to.
+//! The host's sleep, how long a thread waited for a CPU, and whether it has to.
 
+#[cfg(not(test))]
+use crate::interpose;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-
-/// The host's `CLOCK_MONOTONIC`, in nanoseconds.
-pub fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing, and this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
 
 /// How long before its end a sleep becomes looking at the clock: a thread that is woken runs some 20 to 60 µs
 /// later.
 const SPIN_NS: u64 = 40_000;
 
-/// Waits until that point of `CLOCK_MONOTONIC`, to the microsecond where the host has a CPU free; a signal
-/// ends the sleep early, and the rest is waited off awake.
+/// Waits until that point of the machine's clock, to the microsecond of the host's where that has a CPU free;
+/// a signal ends the sleep early, and the rest is waited off awake.
+#[cfg(not(test))]
 pub fn sleep_until(ns: u64) {
-    let early_ns = ns.saturating_sub(SPIN_NS);
-    if now_ns() < early_ns {
-        let time = libc::timespec {
-            tv_sec: (early_ns / 1_000_000_000) as i64,
-            tv_nsec: (early_ns % 1_000_000_000) as i64,
-        };
-        // SAFETY: `time` is valid for reading; the remaining time is not asked for.
-        unsafe {
-            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut())
-        };
+    let host_ns = interpose::host_ns_of(ns);
+    let early_ns = host_ns.saturating_sub(SPIN_NS);
+    if interpose::host_ns() < early_ns {
+        interpose::sleep_until_host(early_ns);
     }
-    while now_ns() < ns {
+    while interpose::host_ns() < host_ns {
         std::hint::spin_loop();
     }
 }

@@ -53,12 +53,19 @@
 //! does it. With `cstates=1:6` an Intel processor counts the time in each as that in this C-state
 //! (`residency.rs`).
 //!
+//! # A clock of its own
+//! With `slow=16` all of QEMU's clocks run sixteen times slower than the host's while the CPUs are paced
+//! (`clock.rs`), and all times and rates above are of that clock. QEMU has to be started with this file in
+//! `LD_PRELOAD` then (`interpose.rs`). The timer tick above then costs what it costs a machine sixteen times
+//! as fast.
+//!
 //! # Where instructions are executed
 //! With `blocks=FILE` the kernel's instructions are counted by block, and marks have the counts appended to
 //! that file (`blocks.rs`): a test holds samples of call stacks against them.
 #![cfg_attr(test, allow(dead_code, reason = "only QEMU can call the part that is left out of the tests"))]
 
 mod blocks;
+mod clock;
 mod host;
 mod hwp;
 mod opcode;
@@ -72,6 +79,8 @@ mod vcpu;
 
 #[cfg(not(test))]
 mod hooks;
+#[cfg(not(test))]
+mod interpose;
 #[cfg(not(test))]
 mod plugin;
 #[cfg(not(test))]

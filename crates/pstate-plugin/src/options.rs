@@ -9,7 +9,7 @@ pub struct Options {
     /// The speed of each P-state relative to the fastest, in the order of their indices; at least one, all
     /// above 0.
     pub speeds: Vec<f64>,
-    /// Instructions a second at speed 1.
+    /// Instructions a second at speed 1, of the machine's clock.
     pub pace: f64,
     /// The P-state port of CPU 0; that of CPU n is 2n above.
     pub first_port: u16,
@@ -17,6 +17,9 @@ pub struct Options {
     pub control_port: u16,
     /// Whether all CPUs change together.
     pub shared: bool,
+    /// How many times slower than the host's the machine's clock runs while its CPUs are paced (`clock.rs`);
+    /// at least 1.
+    pub slow: f64,
     /// The file that the record is appended to.
     pub record: PathBuf,
     /// The file that counts by block are appended to; `None`: nothing is counted by block (`blocks.rs`).
@@ -89,7 +92,7 @@ impl ProcessorOptions {
 /// An idle state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IdleOptions {
-    /// How long a CPU takes to leave it, in the host's time.
+    /// How long a CPU takes to leave it, on the machine's clock.
     pub exit_ns: u64,
     /// Watts in it; `None`: what the table of P-states says for an idle CPU.
     pub watts: Option<f64>,
@@ -97,7 +100,7 @@ pub struct IdleOptions {
     pub c_state: u8,
 }
 
-/// The model of HWP: see `hwp.rs`. Times are the host's.
+/// The model of HWP: see `hwp.rs`. Times are of the machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HwpOptions {
     pub window_ns: u64,
@@ -112,7 +115,7 @@ impl Options {
         let (mut speeds, mut pace, mut record, mut blocks) = (None, None, None, None);
         let (mut first_port, mut control_port, mut shared) = (0x5c0, 0x5be, false);
         let (mut given, mut idle, mut idle_port) = (Given::default(), Vec::new(), 0x8f00);
-        let mut c_states = None;
+        let (mut c_states, mut slow) = (None, 1.0);
         for argument in arguments {
             let (key, value) = argument
                 .split_once('=')
@@ -120,6 +123,7 @@ impl Options {
             match key {
                 "table" => speeds = Some(parse_speeds(value)?),
                 "pace" => pace = Some(parse_positive(key, value)?),
+                "slow" => slow = parse_slow(key, value)?,
                 "port" => first_port = parse_port(key, value)?,
                 "control" => control_port = parse_port(key, value)?,
                 "domains" => shared = parse_domains(value)?,
@@ -158,6 +162,7 @@ impl Options {
             first_port,
             control_port,
             shared,
+            slow,
             record: record.ok_or("argument `record` is missing")?,
             blocks,
         })
@@ -297,6 +302,11 @@ fn parse_positive(key: &str, value: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("argument `{key}`: `{value}` is no number above 0"))
 }
 
+fn parse_slow(key: &str, value: &str) -> Result<f64, String> {
+    let factor = parse_positive(key, value)?;
+    if factor < 1.0 { Err(format!("argument `{key}`: `{value}` is below 1")) } else { Ok(factor) }
+}
+
 fn parse_port(key: &str, value: &str) -> Result<u16, String> {
     let number = match value.strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16).ok(),
@@ -324,7 +334,8 @@ mod tests {
     #[test]
     fn all_arguments_are_read() {
         let options =
-            parse("table=1:0.5,pace=20e6,port=0x5c0,control=1470,domains=shared,record=/tmp/a=b").unwrap();
+            parse("table=1:0.5,pace=20e6,port=0x5c0,control=1470,domains=shared,slow=16,record=/tmp/a=b")
+                .unwrap();
         assert_eq!(
             options,
             Options {
@@ -333,6 +344,7 @@ mod tests {
                 first_port: 0x5c0,
                 control_port: 0x5be,
                 shared: true,
+                slow: 16.0,
                 record: "/tmp/a=b".into(),
                 blocks: None,
                 processor: None,
@@ -341,8 +353,8 @@ mod tests {
             }
         );
         assert_eq!(options.ns_per_instruction(), [50.0, 100.0]);
-        let blocks = parse("table=1,pace=1,record=r,blocks=/tmp/b").unwrap().blocks;
-        assert_eq!(blocks, Some("/tmp/b".into()));
+        let plain = parse("table=1,pace=1,record=r,blocks=/tmp/b").unwrap();
+        assert_eq!((plain.blocks, plain.slow), (Some("/tmp/b".into()), 1.0));
     }
 
     #[test]
@@ -384,6 +396,8 @@ mod tests {
             ("pace=1,record=r", "`table` is missing"),
             ("table=1:0,pace=1,record=r", "`table`: `0`"),
             ("table=1,pace=nan,record=r", "`pace`: `nan`"),
+            ("table=1,pace=1,record=r,slow=0.5", "`slow`: `0.5`"),
+            ("table=1,pace=1,record=r,slow=x", "`slow`: `x`"),
             ("table=1,pace=1,record=r,port=70000", "`port`: `70000`"),
             ("table=1,pace=1,record=r,domains=some", "`domains`: `some`"),
             ("table=1,pace=1,record=r,colour=red", "`colour`"),

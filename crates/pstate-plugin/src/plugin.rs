@@ -13,7 +13,7 @@ use crate::qemu::{self, BlockCallback, Counter, CpuCallback, Version};
 use crate::requests::Requests;
 use crate::residency::{self, Shown};
 use crate::vcpu::Vcpu;
-use crate::{hooks, host, record};
+use crate::{hooks, host, interpose, record};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::{File, OpenOptions};
@@ -49,8 +49,8 @@ fn version() -> Version {
     Version::named(value)
 }
 
-/// How long a CPU in the slowest state may run between two looks at the clock, in nanoseconds of its pace: an
-/// interrupt that comes while it sleeps is seen that much later at most.
+/// How long a CPU in the slowest state may run between two looks at the clock, in nanoseconds of its pace and
+/// of the host's time: an interrupt that comes while it sleeps is seen that much later at most.
 const CHECK_NS: f64 = 200_000.0;
 
 /// Bounds on the instructions between two looks: fewer cost more than the work itself, and more than this are
@@ -83,6 +83,8 @@ struct Account {
     requests: Requests,
     /// Whether its thread has started.
     present: bool,
+    /// How many times slower its clock is than the host's while it is paced.
+    slow: f64,
     /// Instructions that were taken out of the counter.
     taken: u64,
     /// Its thread, in the host's numbers.
@@ -213,13 +215,24 @@ impl Plugin {
         if options.processor.is_some() {
             hooks::install()?;
         }
+        if options.slow > 1.0 {
+            if !interpose::is_in_force() {
+                return Err(
+                    "argument `slow` needs that this file is loaded before QEMU too: name it in LD_PRELOAD"
+                        .to_owned(),
+                );
+            }
+            if options.processor.is_none() {
+                hooks::install_time_stamp()?;
+            }
+        }
         let cpus = usize::try_from(info.max_vcpus.max(info.smp_vcpus)).unwrap_or(0);
         let package = options.processor.as_ref().filter(|processor| processor.is_package_wide());
         Ok(Self {
             package: package.map(|processor| Mutex::new(Package::new(processor, cpus))),
             residency: counts_residency(&options, cpus).map(Mutex::new),
             pace: options.ns_per_instruction(),
-            epoch_ns: host::now_ns(),
+            epoch_ns: interpose::now_ns(),
             check_every: check_every(&options),
             // SAFETY: one 64-bit counter for each CPU; it is never freed.
             counter: Counter { score: unsafe { qemu::qemu_plugin_scoreboard_new(8) }, offset: 0 },
@@ -259,7 +272,7 @@ impl Plugin {
 
     fn write_state(&self, written: usize, state: usize) {
         let all = if self.options.shared { 0..self.cpus.len() } else { written..written + 1 };
-        let now_ns = host::now_ns();
+        let now_ns = interpose::now_ns();
         for cpu in all {
             let mut account = self.lock(cpu);
             let count = self.count(cpu, &account);
@@ -269,7 +282,10 @@ impl Plugin {
 
     fn write_control(&self, value: u8) {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        let now_ns = host::now_ns();
+        if value <= 1 {
+            interpose::slow_down(if value == 1 { self.options.slow } else { 1.0 });
+        }
+        let now_ns = interpose::now_ns();
         let mut text = String::new();
         record::control(&mut text, now_ns, value);
         if value <= 1 {
@@ -317,7 +333,7 @@ impl Plugin {
         if !package.set(cpu, wish, is_busy) {
             return;
         }
-        let now_ns = host::now_ns();
+        let now_ns = interpose::now_ns();
         self.each_present(|other, account, count| {
             account.follow(now_ns, count, &self.pace);
             let Account { vcpu, processor: Some(processor), .. } = account else { return };
@@ -420,10 +436,11 @@ impl Cpu {
     fn new(options: &Options) -> Self {
         Self {
             account: Mutex::new(Account {
-                vcpu: Vcpu::new(options.speeds.len(), &options.idle, host::now_ns()),
+                vcpu: Vcpu::new(options, interpose::now_ns()),
                 processor: None,
                 requests: Requests::default(),
                 present: false,
+                slow: options.slow,
                 taken: 0,
                 thread: 0,
                 schedstat: None,
@@ -435,9 +452,10 @@ impl Cpu {
 }
 
 impl Account {
-    /// For how long the CPU's thread has waited for a host CPU in all; 0 where the host does not say.
+    /// For how long the CPU's thread has waited for a host CPU in all, on a clock that is always as slow as
+    /// that of a paced machine; 0 where the host does not say.
     fn queued_ns(&self) -> u64 {
-        self.schedstat.as_ref().and_then(host::queued_ns).unwrap_or(0)
+        (self.schedstat.as_ref().and_then(host::queued_ns).unwrap_or(0) as f64 / self.slow) as u64
     }
 
     /// Brings the processor up to now, where it has one.
@@ -451,7 +469,7 @@ impl Account {
 /// Instructions between two looks at the clock.
 fn check_every(options: &Options) -> u64 {
     let slowest = options.speeds.iter().copied().fold(f64::INFINITY, f64::min);
-    let instructions = options.pace * slowest * CHECK_NS / 1e9;
+    let instructions = options.pace * slowest * CHECK_NS / options.slow / 1e9;
     instructions.clamp(CHECK_RANGE.0, CHECK_RANGE.1) as u64
 }
 
@@ -463,8 +481,8 @@ fn on_start(cpu: c_uint) {
     let plugin = plugin();
     if let Some(cell) = plugin.cpus.get(cpu as usize) {
         let mut account = cell.account.lock().unwrap_or_else(PoisonError::into_inner);
-        let now_ns = host::now_ns();
-        account.vcpu = Vcpu::new(plugin.options.speeds.len(), &plugin.options.idle, now_ns);
+        let now_ns = interpose::now_ns();
+        account.vcpu = Vcpu::new(&plugin.options, now_ns);
         let processor = plugin.options.processor.as_ref();
         account.processor = processor.map(|options| Processor::new(options, plugin.epoch_ns, now_ns));
         account.present = true;
@@ -480,7 +498,7 @@ fn on_idle(cpu: c_uint) {
     let (plugin, cpu) = (plugin(), cpu as usize);
     let mut account = plugin.lock(cpu);
     account.queued_at_rest_ns = account.queued_ns();
-    let (now_ns, count) = (host::now_ns(), plugin.count(cpu, &account));
+    let (now_ns, count) = (interpose::now_ns(), plugin.count(cpu, &account));
     account.follow(now_ns, count, &plugin.pace);
     account.vcpu.rest(now_ns, count, &plugin.pace);
     let c_state = account.vcpu.resting().map_or(0, |state| state.c_state);
@@ -495,7 +513,7 @@ fn on_resume(cpu: c_uint) {
     let (plugin, cpu) = (plugin(), cpu as usize);
     let mut account = plugin.lock(cpu);
     let queued_ns = account.queued_ns().saturating_sub(account.queued_at_rest_ns);
-    let (now_ns, count) = (host::now_ns(), account.vcpu.instructions());
+    let (now_ns, count) = (interpose::now_ns(), account.vcpu.instructions());
     account.follow(now_ns, count, &plugin.pace);
     if account.vcpu.resume(now_ns, queued_ns, &plugin.pace) {
         plugin.check_soon(cpu, &mut account);
@@ -588,7 +606,7 @@ fn pause(cpu: usize, until: impl Fn(&mut Vcpu, u64, u64, &[f64]) -> Option<u64>)
     if account.processor.is_none() && !account.vcpu.is_paced() {
         return;
     }
-    let now_ns = host::now_ns();
+    let now_ns = interpose::now_ns();
     account.follow(now_ns, count, &plugin.pace);
     let wake_ns = until(&mut account.vcpu, now_ns, count, &plugin.pace);
     drop(account);
@@ -639,16 +657,21 @@ pub fn leave_idle_state() {
     }
 }
 
-/// What the TSC of the CPU whose thread this is stands at.
-pub fn processor_tsc(now_ns: u64) -> Option<u64> {
-    let account = plugin().lock(CPU.get()?);
-    account.processor.as_ref().map(|processor| processor.tsc(now_ns))
+/// What the time-stamp counter of the CPU whose thread this is stands at: a machine without a processor's
+/// registers has one that counts nanoseconds of its clock, where that is not the host's.
+pub fn time_stamp() -> Option<u64> {
+    let (plugin, now_ns) = (plugin(), interpose::now_ns());
+    let account = plugin.lock(CPU.get()?);
+    match &account.processor {
+        Some(processor) => Some(processor.tsc(now_ns)),
+        None => (plugin.options.slow > 1.0).then(|| now_ns - plugin.epoch_ns),
+    }
 }
 
 /// A register of the CPU whose thread this is; `None` for QEMU's.
 pub fn read_processor(register: u32) -> Option<u64> {
     let (plugin, cpu) = (plugin(), CPU.get()?);
-    let now_ns = host::now_ns();
+    let now_ns = interpose::now_ns();
     if let Some(residency) = &plugin.residency {
         let shown = residency.lock().unwrap_or_else(PoisonError::into_inner).read(register, now_ns);
         match (shown, &plugin.options.processor) {
@@ -673,7 +696,7 @@ pub fn read_processor(register: u32) -> Option<u64> {
 /// Writes a register of the CPU whose thread this is, and gives whether it is one: others are QEMU's.
 pub fn write_processor(register: u32, value: u64) -> bool {
     let (plugin, Some(own)) = (plugin(), CPU.get()) else { return false };
-    let now_ns = host::now_ns();
+    let now_ns = interpose::now_ns();
     let is_ours = plugin.write_register(own, now_ns, register, value);
     if is_ours && processor::is_written_for_all(register) {
         for other in (0..plugin.cpus.len()).filter(|cpu| *cpu != own) {

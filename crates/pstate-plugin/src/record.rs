@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn a_span_is_written_as_documented() {
         let pace = [50.0, 100.0];
-        let idle = crate::options::IdleOptions { exit_ns: 5, watts: None, c_state: 0 };
-        let mut cpu = Vcpu::new(2, &[idle], 0);
+        let arguments = "table=1:0.5,pace=2e7,record=r,ratios=1:1:2,idle=5";
+        let mut cpu = Vcpu::new(&Options::parse(arguments.split(',')).unwrap(), 0);
         cpu.begin(4_711, 10, &pace);
         cpu.set_state(1, 5_000, 20, &pace);
         let mut text = String::new();

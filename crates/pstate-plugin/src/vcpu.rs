@@ -17,18 +17,19 @@
 //! with. It contains what the host took away (other load, an emulator too slow for the pace) and nothing that
 //! the guest did.
 
-use crate::options::IdleOptions;
+use crate::options::{IdleOptions, Options};
 
-/// The most that a CPU may be behind and still catch up.
+/// The most that a CPU may be behind and still catch up, in the host's time.
 ///
 /// Long enough for a sleep that ends late (0.05 to 0.2 ms on a host with other load), and short against the
 /// 10 ms in which a governor looks at a CPU: a burst at the host's own speed can distort no more than this.
 pub const CREDIT_NS: f64 = 1_000_000.0;
 
-/// How far ahead a busy CPU may run before it waits: sleeping for less costs more than it gives.
+/// How far ahead a busy CPU may run before it waits, in the host's time: sleeping for less costs more than
+/// it gives.
 pub const NAP_NS: f64 = 100_000.0;
 
-/// How far ahead a CPU may be that halts: what is left is carried into its next burst.
+/// How far ahead a CPU may be that halts, in the host's time: what is left is carried into its next burst.
 const HALT_NAP_NS: f64 = 5_000.0;
 
 /// Transitions kept for one CPU and span; all are counted.
@@ -87,6 +88,8 @@ pub struct Vcpu {
     idle: bool,
     /// The machine's idle states.
     idle_states: Vec<IdleOptions>,
+    /// How many times slower its clock is than the host's while it is paced.
+    slow: f64,
     /// The one that the guest has chosen for when it is idle next, or now.
     chosen: Option<usize>,
     /// Whether it has to leave an idle state before it executes anything.
@@ -104,11 +107,11 @@ pub struct Vcpu {
 }
 
 impl Vcpu {
-    /// A CPU that begins to run now, in the fastest of `states`.
-    pub fn new(states: usize, idle_states: &[IdleOptions], now_ns: u64) -> Self {
+    /// A CPU that begins to run now, in the fastest state.
+    pub fn new(options: &Options, now_ns: u64) -> Self {
         let span = Span {
-            sums: vec![Sum::default(); states],
-            idle: vec![Idle::default(); idle_states.len()],
+            sums: vec![Sum::default(); options.speeds.len()],
+            idle: vec![Idle::default(); options.idle.len()],
             ..Span::default()
         };
         Self {
@@ -116,7 +119,8 @@ impl Vcpu {
             written: false,
             rejected: 0,
             idle: false,
-            idle_states: idle_states.to_vec(),
+            idle_states: options.idle.clone(),
+            slow: options.slow,
             chosen: None,
             is_leaving: false,
             accounted_ns: now_ns,
@@ -252,8 +256,8 @@ impl Vcpu {
         if !self.pacing {
             return None;
         }
-        self.write_off(CREDIT_NS);
-        (self.ahead_ns() > tolerated_ns).then(|| self.began_ns + self.due_ns as u64)
+        self.write_off(CREDIT_NS / self.slow);
+        (self.ahead_ns() > tolerated_ns / self.slow).then(|| self.began_ns + self.due_ns as u64)
     }
 
     /// It goes idle.
@@ -268,15 +272,15 @@ impl Vcpu {
         }
     }
 
-    /// It was woken, and waited `queued_ns` for a host CPU before it ran. Gives whether it leaves an idle
-    /// state, so that it has to look at the clock before it executes anything.
+    /// It was woken, and waited `queued_ns` of its own time for a host CPU before it ran. Gives whether it
+    /// leaves an idle state, so that it has to look at the clock before it executes anything.
     pub fn resume(&mut self, now_ns: u64, queued_ns: u64, pace: &[f64]) -> bool {
         let idle_ns = now_ns.saturating_sub(self.accounted_ns);
         self.account(now_ns, self.instructions, pace);
         self.is_leaving = false;
         if self.pacing {
             self.due_ns = self.due_ns.max(self.elapsed_ns() - queued_ns.min(idle_ns) as f64);
-            self.write_off(CREDIT_NS);
+            self.write_off(CREDIT_NS / self.slow);
             if let Some((_, state)) = self.idle_state().filter(|_| self.idle) {
                 self.due_ns += state.exit_ns as f64;
                 self.is_leaving = state.exit_ns > 0;
@@ -344,8 +348,16 @@ mod tests {
     const PACE: [f64; 2] = [50.0, 100.0];
     const MS: u64 = 1_000_000;
 
+    fn options(more: &str) -> Options {
+        Options::parse(format!("table=1:0.5,pace=2e7,record=r{more}").split(',')).unwrap()
+    }
+
+    fn new(more: &str) -> Vcpu {
+        Vcpu::new(&options(more), 0)
+    }
+
     fn begun() -> Vcpu {
-        let mut vcpu = Vcpu::new(2, &[], 0);
+        let mut vcpu = new("");
         vcpu.begin(0, 0, &PACE);
         vcpu
     }
@@ -381,6 +393,17 @@ mod tests {
         assert!(vcpu.check(6 * MS, 50_000, &PACE).is_some(), "caught up");
         let span = vcpu.end(6 * MS, 50_000, &PACE).unwrap();
         assert_eq!((span.late_ns, span.worst_ns, span.worst_at_ns), (4e6, 4e6, 5 * MS));
+    }
+
+    #[test]
+    fn what_the_host_is_given_is_a_part_of_its_own_time_where_the_clock_is_slow() {
+        let mut vcpu = new(",slow=100");
+        vcpu.begin(0, 0, &PACE);
+        assert!(vcpu.check(1_000, 60, &PACE).is_some(), "2 µs ahead are 200 of the host's");
+        assert_eq!(vcpu.check(50_000, 60, &PACE), None);
+        let span = vcpu.end(50_000, 60, &PACE).unwrap();
+        assert_eq!(span.late_ns, 47_000.0, "10 µs might have been caught up with, and the end came");
+        assert_eq!(span.worst_ns, 37_000.0);
     }
 
     #[test]
@@ -436,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_state_written_before_pacing_is_in_force_when_it_begins() {
-        let mut vcpu = Vcpu::new(2, &[], 0);
+        let mut vcpu = new("");
         vcpu.set_state(1, 10, 5, &PACE);
         vcpu.begin(20, 10, &PACE);
         let span = vcpu.end(30, 10, &PACE).unwrap();
@@ -455,14 +478,13 @@ mod tests {
 
     #[test]
     fn a_span_that_never_began_has_no_record() {
-        assert_eq!(Vcpu::new(2, &[], 0).end(10, 10, &PACE), None);
+        assert_eq!(new("").end(10, 10, &PACE), None);
     }
 
     #[test]
     fn leaving_an_idle_state_takes_its_time_before_anything_is_executed() {
-        let shallow = IdleOptions { exit_ns: 2_000, watts: None, c_state: 1 };
         let deep = IdleOptions { exit_ns: 133_000, watts: Some(0.1), c_state: 6 };
-        let mut vcpu = Vcpu::new(2, &[shallow, deep], 0);
+        let mut vcpu = new(",ratios=1:1:2,idle=2000:133000/0.1,cstates=1:6");
         vcpu.begin(0, 0, &PACE);
         vcpu.choose_idle_state(Some(1));
         assert_eq!(vcpu.resting(), None, "it is not idle yet");
@@ -483,7 +505,7 @@ mod tests {
 
     #[test]
     fn idle_states_of_a_cpu_that_is_not_paced_take_no_time_to_leave() {
-        let mut vcpu = Vcpu::new(2, &[IdleOptions { exit_ns: MS, watts: None, c_state: 0 }], 0);
+        let mut vcpu = new(",ratios=1:1:2,idle=1000000");
         vcpu.rest(0, 0, &PACE);
         assert!(!vcpu.resume(10, 0, &PACE));
     }

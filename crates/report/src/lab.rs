@@ -53,6 +53,12 @@ pub(crate) fn machine(report: &Report) -> Option<String> {
     parts.extend(
         dilation(report).map(|d| format!("time dilation {d}: times and rates are in the machine's own time")),
     );
+    let slowed = accounts(report).map(|account| account.slowed).fold(1.0, f64::max);
+    if slowed > 1.0 {
+        parts.push(format!(
+            "a clock {slowed} times slower than the host's: all times are in the machine's own time"
+        ));
+    }
     Some(format!("lab: {}", parts.join(", ")))
 }
 

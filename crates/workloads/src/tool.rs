@@ -8,6 +8,7 @@ use crate::report::MetricRow;
 use crate::{Error, server};
 use domain::outcome::Outcome;
 use domain::study::{self, Workload};
+use domain::time::Nanos;
 use domain::units::Bytes;
 use std::io::BufRead;
 
@@ -259,10 +260,13 @@ pub enum ReportLength {
 /// How it is seen that a program has prepared itself and begins to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Its job processes sleep before they begin; the work is done when they are.
-    JobsSleep,
-    /// So many of its threads sleep before they begin.
-    ThreadsSleep(usize),
+    /// It sleeps for so long before it makes its job processes, which wait for it to let them begin; the work
+    /// is done when they are.
+    JobsSleep(Nanos),
+    /// It sleeps for so long before its jobs begin, which are threads of its own.
+    JobThreadsSleep(Nanos),
+    /// So many of its threads sleep for so long before they begin.
+    ThreadsSleep(usize, Nanos),
     /// Nothing is known of it but its own begin and end.
     Unknown,
 }

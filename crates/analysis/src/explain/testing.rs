@@ -106,7 +106,7 @@ pub fn account(below: f64) -> LabAccount {
         late: Nanos::ZERO,
     };
     let pacing = Pacing { pace: 2e7, began: None, span: Nanos::from_secs(1), vcpus: vec![cpu], energy: None };
-    LabAccount { dilation: 1.0, pacing: Some(pacing), disks: vec![] }
+    LabAccount { dilation: 1.0, slowed: 1.0, pacing: Some(pacing), disks: vec![] }
 }
 
 /// What each trial read from the device.

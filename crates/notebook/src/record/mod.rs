@@ -436,11 +436,8 @@ pub(crate) mod tests {
         let disk = (any::<String>(), any::<u64>(), nanos(), nanos(), nanos()).prop_map(
             |(disk, requests, modelled, late, latest)| DiskService { disk, requests, modelled, late, latest },
         );
-        (positive(), option::of(pacing), vec(disk, 0..3)).prop_map(|(dilation, pacing, disks)| LabAccount {
-            dilation,
-            pacing,
-            disks,
-        })
+        (positive(), 1.0..1e4, option::of(pacing), vec(disk, 0..3))
+            .prop_map(|(dilation, slowed, pacing, disks)| LabAccount { dilation, slowed, pacing, disks })
     }
 
     fn origin() -> impl Strategy<Value = Origin> {

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Section, listed, nearest};
 use super::{absolute_path, name, words};
-use domain::lab::{Dilation, Lab, LabDisk, LabLink, MEMORY};
+use domain::lab::{Dilation, GuestClock, Lab, LabDisk, LabLink, MEMORY};
 use domain::units::Bytes;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -29,8 +29,8 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
     let section = node.section()?;
     // The last three are read with the study's own, where nothing stood against that.
     section.only(&[
-        "kernel", "vcpus", "memory", "dilation", "pstates", "modules", "prepare", "work", "disk", "link",
-        "workload", "factor", "measure",
+        "kernel", "vcpus", "memory", "dilation", "clock", "pstates", "modules", "prepare", "work", "disk",
+        "link", "workload", "factor", "measure",
     ]);
     let default = Lab::default();
     // Every value is read before any is given up, so that all their problems are seen.
@@ -39,6 +39,7 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
     let vcpus = get("vcpus").map_or(Some(default.vcpus), |n| n.count(VCPUS));
     let memory = get("memory").map_or(Some(default.memory), |n| n.size(MEMORY));
     let dilation = get("dilation").map_or(Some(default.dilation), |n| dilation(&n));
+    let clock = get("clock").map_or(Some(None), |n| clock(&n).map(Some));
     let pstates = get("pstates").map_or(Some(None), |n| words(&n).map(Some));
     let modules = get("modules").map_or(Some(vec![]), |n| lines(&n));
     let prepare = get("prepare").map_or(Some(vec![]), |n| lines(&n));
@@ -50,6 +51,7 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
         vcpus: vcpus?,
         memory: memory?,
         dilation: dilation?,
+        clock: clock?,
         pstates: pstates?,
         disks: disks?.concat(),
         links: links?,
@@ -72,6 +74,17 @@ fn dilation(node: &Node) -> Option<Dilation> {
         return None;
     };
     Some(Dilation::Fixed(factor))
+}
+
+fn clock(node: &Node) -> Option<GuestClock> {
+    match node.text()? {
+        "host" => Some(GuestClock::Host),
+        "slowed" => Some(GuestClock::Slowed),
+        _ => {
+            node.refuse("has to be `\"host\"` or `\"slowed\"`");
+            None
+        }
+    }
 }
 
 fn lines(node: &Node) -> Option<Vec<String>> {
@@ -198,7 +211,14 @@ fn links_fit(lab: &Lab, section: &Section) {
 }
 
 /// A dilation is found from a table of P-states, which alone says how fast the machine is that is stood for.
+/// A clock is slowed by what paces the virtual CPUs.
 fn dilation_fits(lab: &Lab, section: &Section) {
+    if lab.clock == Some(GuestClock::Slowed)
+        && lab.pstates.is_none()
+        && let Some(node) = section.get("clock")
+    {
+        node.refuse("`\"slowed\"` needs `pstates`, for the clock is slow while virtual CPUs are paced; add it, or leave this out");
+    }
     if lab.dilation == Dilation::Auto
         && lab.pstates.is_none()
         && let Some(node) = section.get("dilation")
@@ -213,7 +233,7 @@ fn dilation_fits(lab: &Lab, section: &Section) {
 mod tests {
     use crate::study::parse;
     use domain::Study;
-    use domain::lab::{Dilation, Lab};
+    use domain::lab::{Dilation, GuestClock, Lab};
     use domain::study::Target;
     use domain::units::Bytes;
     use expect_test::{Expect, expect};
@@ -310,6 +330,26 @@ model = "pci-32-33"
             "#]],
             );
         }
+    }
+
+    #[test]
+    fn a_clock_is_slowed_where_cpus_are_paced() {
+        let clock = |lab: &str| study(&format!("[lab]\ndilation = 16\n{lab}")).lab.clock();
+        assert_eq!(clock(""), GuestClock::Host);
+        assert_eq!(clock("pstates = \"xeon\"\n"), GuestClock::Slowed);
+        assert_eq!(clock("pstates = \"xeon\"\nclock = \"host\"\n"), GuestClock::Host);
+        check(
+            "[lab]\nclock = \"slowed\"\n",
+            expect![[r#"
+            line 9, column 9: `lab.clock`: `"slowed"` needs `pstates`, for the clock is slow while virtual CPUs are paced; add it, or leave this out
+        "#]],
+        );
+        check(
+            "[lab]\nclock = \"slow\"\n",
+            expect![[r#"
+            line 9, column 9: `lab.clock`: has to be `"host"` or `"slowed"`
+        "#]],
+        );
     }
 
     #[test]

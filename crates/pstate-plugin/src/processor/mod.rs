@@ -399,7 +399,9 @@ mod tests {
     #[test]
     fn an_idle_cpu_comes_down_at_the_times_of_its_decisions_and_not_when_it_is_looked_at() {
         let pace = [50.0; 35];
-        let (mut cpu, mut vcpu) = (alone(true), Vcpu::new(35, &[], 0));
+        let arguments = format!("table={},pace=1,record=r", ["1"; 35].join(":"));
+        let mut vcpu = Vcpu::new(&crate::options::Options::parse(arguments.split(',')).unwrap(), 0);
+        let mut cpu = alone(true);
         vcpu.begin(0, 0, &pace);
         cpu.write(PM_ENABLE, 1);
         cpu.write(HWP_REQUEST, 0x2a08);

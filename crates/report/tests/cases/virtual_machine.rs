@@ -54,6 +54,7 @@ pub fn account(governor: &str, dilation: f64) -> LabAccount {
         states.iter().map(|s| s.busy.secs() * 20.0 * (s.frequency.mhz() / 2800.0).powi(2)).sum::<f64>();
     LabAccount {
         dilation,
+        slowed: 1.0,
         pacing: Some(Pacing {
             pace: 2e7,
             began: Some(of(0.2 * dilation)),

@@ -143,10 +143,10 @@ impl<'a> Guests<'a> {
     /// The trial that was taken in, with what is known from outside its guest.
     fn account(&mut self, paced_from: Option<Nanos>, staging: &mut Staging) -> Result<TrialMade> {
         let (mut trial, script) = staging.taken_in()?;
-        let dilation = self.spec.dilation();
+        let dilated = self.spec.dilated();
         let RunningGuest { vm, disks } = self.running()?;
         let (record, served, complaints) = (vm.record()?, disks.take_account(), disks.take_complaints());
-        self.spec.models.account(&record, served, dilation, paced_from, &mut trial)?;
+        self.spec.models.account(&record, served, dilated, paced_from, &mut trial)?;
         for complaint in complaints {
             let detail = format!("a disk's server complained: {complaint}");
             trial.disturb(Disturbance { kind: "disk-server".into(), detail });
@@ -243,7 +243,8 @@ impl Backend for Guests<'_> {
             run: run.id.0.clone(),
             seed: run.seed.0,
             machine: run.machine.clone(),
-            dilation,
+            stretched: self.spec.dilated().stretched,
+            slowed: self.spec.dilated().slowed,
             paced: self.spec.is_paced(),
             events: study.measure.events.as_ref().map(ToString::to_string),
             events_apart: study.measure.events_apart,

@@ -5,7 +5,9 @@ use super::tables;
 use crate::disk_files;
 use crate::error::{Error, Result};
 use disks::{DiskSpec, LinkSpec};
-use domain::lab::{Dilation, DiskService, ENERGY_MODELLED, Lab, LabAccount, LabDisk, LabLink, PStateTable};
+use domain::lab::{
+    Dilated, Dilation, DiskService, ENERGY_MODELLED, Lab, LabAccount, LabDisk, LabLink, PStateTable,
+};
 use domain::outcome::Metric;
 use domain::per_work::{self, POWER};
 use domain::rng::Seed;
@@ -106,10 +108,11 @@ impl LabModels {
     /// Everything that decides what the machine is, as text.
     pub fn describe(&self, lab: &Lab, dilation: f64) -> String {
         let Lab { vcpus, memory, modules, prepare, work, .. } = lab;
+        let clock = if lab.clock().divide(dilation).slowed > 1.0 { " slowed" } else { "" };
         let Self { disks, links, .. } = self;
         let tables: Vec<&PStateTable> = self.tables().collect();
         format!(
-            "{vcpus} {memory} {dilation} {tables:?} {disks:?} {links:?} {modules:?} {prepare:?} {work:?} {:?}",
+            "{vcpus} {memory} {dilation}{clock} {tables:?} {disks:?} {links:?} {modules:?} {prepare:?} {work:?} {:?}",
             lab.disks
         )
     }
@@ -150,16 +153,17 @@ impl LabModels {
         &self,
         record: &str,
         disks: Vec<DiskService>,
-        dilation: f64,
+        dilated: Dilated,
         began: Option<Nanos>,
         trial: &mut Trial,
     ) -> Result<()> {
-        let mut account = LabAccount { dilation, pacing: None, disks };
+        let Dilated { stretched, slowed } = dilated;
+        let mut account = LabAccount { dilation: stretched, slowed, pacing: None, disks };
         account.disks.retain(|disk| disk.requests > 0);
         // The server counts in the time of its model.
         for disk in &mut account.disks {
             for time in [&mut disk.modelled, &mut disk.late, &mut disk.latest] {
-                *time = Nanos::new((time.get() as f64 * dilation).round() as u64);
+                *time = Nanos::new((time.get() as f64 * stretched).round() as u64);
             }
         }
         if let Some(table) = self.table() {
@@ -169,7 +173,7 @@ impl LabModels {
             account.pacing = Some(domain::lab::Pacing { began, ..pacing });
         }
         let late = account.pacing.as_ref().and_then(pacing::judge);
-        let late_disks = disk_server::judge_all(&account.disks);
+        let late_disks = disk_server::judge_all(&account.disks, slowed);
         late.into_iter().chain(late_disks).for_each(|disturbance| trial.disturb(disturbance));
         if let Some(measurement) = &mut trial.measurement {
             add_energy(&account, &mut measurement.outcome.metrics);
@@ -240,7 +244,7 @@ mod tests {
             vcpus: Vec::new(),
             energy: Some(Microjoules::new(600_000_000)),
         };
-        let account = LabAccount { dilation: 20.0, pacing: Some(pacing), disks: Vec::new() };
+        let account = LabAccount { dilation: 20.0, slowed: 1.0, pacing: Some(pacing), disks: Vec::new() };
         let rate = Metric { value: 3000.0, unit: Unit::PerSecond, better: Better::Higher };
         let guests = [(per_work::ENERGY, 29.0), (POWER, 14.5)];
         let guests = guests.map(|(name, value)| (name.to_owned(), per_work::metric(name, value).unwrap()));

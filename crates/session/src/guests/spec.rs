@@ -3,7 +3,7 @@
 use super::models::{Attached, LabModels};
 use crate::error::{Error, Result};
 use crate::observer::{Event, Observer};
-use domain::lab::{Dilation, Lab, Pacing};
+use domain::lab::{Dilated, Dilation, Lab, Pacing};
 use domain::rng::Seed;
 use lab::calibrate::{self, Fit};
 use lab::guest::{Reply, Request};
@@ -147,6 +147,11 @@ impl LabSpec {
         }
     }
 
+    /// The same, divided between what the guest stretches and its clock.
+    pub fn dilated(&self) -> Dilated {
+        self.lab.clock().divide(self.dilation())
+    }
+
     /// Whether its CPUs are paced.
     pub fn is_paced(&self) -> bool {
         self.models.table().is_some()
@@ -247,7 +252,7 @@ impl LabSpec {
             modules: self.lab.modules.clone(),
             lines: self.lab.prepare.clone(),
             paced: self.is_paced(),
-            dilation: self.dilation(),
+            stretched: self.dilated().stretched,
         };
         vm.ask(&prepare, "while it prepared")?;
         match vm.receive(PREPARATION, interrupt)?.0 {
@@ -286,7 +291,7 @@ impl LabSpec {
             pstates: self.models.table().map(|table| PStatesSpec {
                 table,
                 plugin: &self.models.plugin,
-                dilation: self.dilation(),
+                dilated: self.dilated(),
             }),
             disks: Vec::new(),
             console,

@@ -159,9 +159,15 @@ fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
             spec.cpu.transition = table.latency;
             spec.cpu.base = table.states[0].frequency;
             spec.cpu.work_per_cycle = rate / (table.states[0].frequency.hz() as f64);
-            spec.dilation = rate / table.pace;
-            let delay = workloads::fio::START_DELAY.1.get() as f64 / spec.dilation;
-            spec.start_delay = Nanos::new(delay as u64);
+            let dilated = lab.clock().divide(rate / table.pace);
+            spec.dilation = dilated.stretched;
+            if dilated.slowed == 1.0 {
+                let delay = workloads::fio::START_DELAY.1.get() as f64 / spec.dilation;
+                spec.start_delay = Nanos::new(delay as u64);
+            } else {
+                // Where the guest's clock is slowed, fio's jobs have been made before it is, and wait.
+                spec.costs.given.remove("fio_start");
+            }
         }
         // Its costs are times of the guest's.
         None => {
@@ -340,7 +346,12 @@ mod tests {
             let plan = Plan::new(study, Seed(1)).unwrap();
             of_lab(&plan.study, &plan.cells[0], Path::new("/nonexistent")).unwrap().spec.start_delay
         };
-        assert_eq!(delay("pstates = \"server-8\"\ndilation = 160\n"), Nanos::from_micros(6_250));
+        assert_eq!(
+            delay("pstates = \"server-8\"\ndilation = 160\nclock = \"host\"\n"),
+            Nanos::from_micros(6_250)
+        );
         assert_eq!(delay("dilation = 4\n"), Nanos::ZERO);
+        let slowed = delay("pstates = \"server-8\"\ndilation = 160\n");
+        assert_eq!(slowed, Nanos::ZERO, "it has waited before its clock is slow");
     }
 }

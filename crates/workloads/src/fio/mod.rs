@@ -134,7 +134,11 @@ impl Tool for Fio {
 
     fn make_wait(&self, options: &mut Options) -> Readiness {
         let (name, delay) = START_DELAY;
-        options.entry(name.to_owned()).or_insert_with(|| format!("{}s", delay.secs()));
-        Readiness::JobsSleep
+        let told = options.entry(name.to_owned()).or_insert_with(|| format!("{}s", delay.secs()));
+        let delay = Nanos::parse(told).unwrap_or(delay);
+        match options.get("thread").is_some_and(|value| !["0", "false"].contains(&value.as_str())) {
+            true => Readiness::JobThreadsSleep(delay),
+            false => Readiness::JobsSleep(delay),
+        }
     }
 }

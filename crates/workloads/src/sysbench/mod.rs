@@ -93,10 +93,10 @@ impl Tool for Sysbench {
     fn make_wait(&self, options: &mut Options) -> Readiness {
         let Ok(load) = Oltp::parse(options) else { return Readiness::Unknown };
         let delay = CLIENT_DELAY.get() + DELAY_FOR_EACH_CLIENT.get() * u64::from(load.threads);
-        options
+        let told = options
             .entry(START_DELAY.to_owned())
             .or_insert_with(|| format!("{}us", (delay / 1000).min(60_000_000)));
-        Readiness::ThreadsSleep(load.threads as usize)
+        Readiness::ThreadsSleep(load.threads as usize, Nanos::parse(told).unwrap_or(Nanos::new(delay)))
     }
 
     fn server(&self, options: &Options) -> Option<Result<Load, OptionError>> {

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(super) struct LabRecord {
     dilation: f64,
+    #[serde(default = "as_fast", skip_serializing_if = "is_as_fast")]
+    slowed: f64,
     pacing: Option<PacingRecord>,
     disks: Vec<ServiceRecord>,
 }
@@ -66,10 +68,20 @@ struct ServiceRecord {
     latest_ns: u64,
 }
 
+/// A guest whose clock is the host's, as all were that say nothing of it.
+const fn as_fast() -> f64 {
+    1.0
+}
+
+fn is_as_fast(slowed: &f64) -> bool {
+    *slowed == as_fast()
+}
+
 impl From<&LabAccount> for LabRecord {
     fn from(account: &LabAccount) -> Self {
         Self {
             dilation: account.dilation,
+            slowed: account.slowed,
             pacing: account.pacing.as_ref().map(PacingRecord::from),
             disks: account.disks.iter().map(ServiceRecord::from).collect(),
         }
@@ -80,6 +92,7 @@ impl From<LabRecord> for LabAccount {
     fn from(record: LabRecord) -> Self {
         Self {
             dilation: record.dilation,
+            slowed: record.slowed,
             pacing: record.pacing.map(Pacing::from),
             disks: record.disks.into_iter().map(DiskService::from).collect(),
         }
