@@ -14,6 +14,7 @@ use domain::outcome::CPU_BUSY;
 use domain::per_work::ENERGY;
 use domain::trial::Trial;
 use domain::units::Unit;
+use std::collections::BTreeMap;
 
 /// The metrics, in the order in which they are shown.
 pub const METRICS: [&str; 6] =
@@ -82,6 +83,20 @@ pub fn derived(data: &RunData, cell: &CellId) -> Vec<Cost> {
         Some(Cost { metric, unit, median: median(&values)? })
     };
     DERIVED.into_iter().filter_map(of).collect()
+}
+
+/// By what the energy of trials was measured, each with the number of trials. Trials by different sources
+/// are not alike.
+pub fn energy_by(data: &RunData) -> BTreeMap<String, usize> {
+    let mut by = BTreeMap::new();
+    let accounts = data.trials.iter().filter_map(|trial| {
+        trial.measurement.as_ref()?.recorder.as_ref()?.energy.as_ref().filter(|_| trial.validity.is_valid())
+    });
+    for account in accounts {
+        let sampled = if account.source.is_sampled() { ": sampled power" } else { "" };
+        *by.entry(format!("{}{sampled}", account.what())).or_default() += 1;
+    }
+    by
 }
 
 fn cores_in_use(trial: &Trial) -> Option<f64> {
@@ -176,6 +191,34 @@ mod tests {
         assert_eq!(of(&derived(&data, &cell)), [(POWER, 11.0)]);
         assert_eq!(of(&of_work(&data, &cell)), [(POWER, 11.0), ("energy_per_gb", 110.0)]);
         assert_eq!(of(&of_cell(&data, &cell)), [(ENERGY, 30.0)]);
+    }
+
+    #[test]
+    fn what_energy_was_measured_by_is_told_with_its_trials() {
+        use domain::energy::{EnergyAccount, EnergySource};
+        use domain::trace::FrequencySource;
+        use domain::trial::RecorderReport;
+        let mut data = measured();
+        assert!(energy_by(&data).is_empty());
+        for (number, trial) in data.trials.iter_mut().enumerate() {
+            let (source, of) = match number {
+                0 => (EnergySource::Battery, "BAT0"),
+                _ => (EnergySource::Rapl, "package-0"),
+            };
+            let energy = EnergyAccount { source, of: vec![of.into()], readings: Some(number as u64) };
+            trial.measurement.as_mut().unwrap().recorder = Some(RecorderReport {
+                samples: 1,
+                missed: 0,
+                cpu: Nanos::ZERO,
+                span: Nanos::ZERO,
+                frequency: FrequencySource::None,
+                energy: Some(energy),
+                absent: vec![],
+            });
+        }
+        data.trials[5] = failed(data.trials[5].key.clone());
+        let expected = [("RAPL, package-0".to_owned(), 4), ("battery, BAT0: sampled power".to_owned(), 1)];
+        assert_eq!(energy_by(&data), expected.into());
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! from the first row of its trace to the last; and the answer to its study's question, which is what
 //! happened.
 
-use crate::meters::{Domain, Meters};
+use crate::meters::{Meters, PARTS, Reading};
 use crate::words::listed;
 use domain::bench::{Sink, SinkError};
 use domain::database::Kind;
 use domain::database::counters::{QUERIES, TRANSACTIONS, WATCHED, WRITE_TRANSACTIONS};
+use domain::energy::EnergyAccount;
 use domain::outcome::{Better, CPU_BUSY, Metric};
 use domain::per_work::{self, BUSY_FREQUENCY, SWITCHES, WAKEUPS};
 use domain::phase::{Mark, Phase};
@@ -109,6 +110,16 @@ impl<'a> Ends<'a> {
         self.all.of_machine()
     }
 
+    /// By what the energy was measured; `None` where it is not known.
+    pub fn energy(&self) -> Option<EnergyAccount> {
+        self.all.meters.account().filter(|_| self.all.span() > Nanos::ZERO)
+    }
+
+    /// Why the energy is not known although there is a source of it, as the recorder says what it lacks.
+    pub fn lack_of_energy(&self) -> Option<String> {
+        self.all.meters.lack()
+    }
+
     /// How busy the CPUs were, what the disks read and wrote, what the machine took, and what of that a unit
     /// of the disks' work took. What was not in both rows, or has begun again between them, is left out; so
     /// is all where there is no time between them.
@@ -146,12 +157,15 @@ impl<'a> Ends<'a> {
         if self.phases.is_empty() {
             self.phases.push((None, self.all.begun_again()));
         }
+        let known = &self.known;
+        // A phase ends and begins with what was known then, also of what was not read just then.
+        let is_end = self.marks.front().is_some_and(|mark| mark.at <= time);
         if let Some((_, current)) = self.phases.last_mut() {
-            current.row(time, &self.known);
+            current.row(Reading { time, known, read: if is_end { known } else { values } });
         }
         while self.marks.front().is_some_and(|mark| mark.at <= time) {
             let mut next = self.all.begun_again();
-            next.row(time, &self.known);
+            next.row(Reading { time, known, read: known });
             self.phases.push((self.marks.pop_front(), next));
         }
     }
@@ -167,8 +181,9 @@ impl Stretch {
         self.head.as_ref().map(Self::begin).unwrap_or_default()
     }
 
-    fn row(&mut self, time: Nanos, values: &[Option<u64>]) {
-        self.meters.row(values);
+    fn row(&mut self, reading: Reading<'_>) {
+        self.meters.row(reading);
+        let Reading { time, known: values, .. } = reading;
         let row = self.last.get_or_insert_with(|| Row { time, values: Vec::new() });
         row.time = time;
         row.values.clear();
@@ -190,9 +205,8 @@ impl Stretch {
         if seconds == 0.0 {
             return BTreeMap::new();
         }
-        let energy = Domain::ALL.into_iter().flat_map(|domain| {
-            let joules = self.meters.counted(domain).map(|counted| counted.joules());
-            let (energy, power) = domain.names();
+        let energy = PARTS.into_iter().flat_map(|(part, energy, power)| {
+            let joules = self.meters.counted(part).map(|counted| counted.joules());
             joules.into_iter().flat_map(move |joules| [(energy, joules), (power, joules / seconds)])
         });
         let counts = [(SWITCHES, self.grown("system.context_switches")), (WAKEUPS, self.wakeups())];
@@ -286,7 +300,7 @@ impl Sink for Ends<'_> {
 
     fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
         self.to.row(time, values)?;
-        self.all.row(time, values);
+        self.all.row(Reading { time, known: values, read: values });
         self.phase_row(time, values);
         Ok(())
     }

@@ -12,6 +12,7 @@ pub mod access;
 pub mod bench;
 pub mod cpufreq;
 pub mod database;
+pub mod energy;
 pub mod event_set;
 pub mod finding;
 pub mod gate;

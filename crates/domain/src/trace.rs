@@ -12,6 +12,8 @@
 //! | `psi.cpu.some_us` `psi.io.some_us` `.full_us` `psi.memory.…` | µs | `/proc/pressure` |
 //! | `memory.dirty_pages` `.writeback_pages` `.dirty_threshold_pages` `.background_threshold_pages` (gauges); `memory.dirtied_pages` `.written_pages` | pages | `/proc/vmstat` |
 //! | `rapl.package-0.uj` (wraps at `max_energy_range_uj`) | µJ | powercap |
+//! | `hwmon.amd_energy-0.Esocket0.uj`; `hwmon.power_meter-0.power1.average_uw`, `.uw` (gauges) | µJ, µW | hwmon: `energyN_input`; `powerN_average`, else `powerN_input` |
+//! | `battery.BAT0.uw` (gauge), what it delivers while the machine runs on its batteries; `supply.on_battery` (gauge), 1 while it does | µW | `/sys/class/power_supply` |
 //! | `role.workload.ns` and so on, one for each of [`Role::columns`] | ns of CPU time | clocks of processes (`clock_getcpuclockid(3)`) |
 //! | `recorder.ns` | ns of CPU time | the recorder's own thread |
 //!

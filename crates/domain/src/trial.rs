@@ -1,6 +1,7 @@
 //! A trial: one run of one cell, with everything that is needed to judge and to repeat it.
 
 use crate::access::AccessPattern;
+use crate::energy::EnergyAccount;
 use crate::ids::{RunId, TrialKey};
 use crate::lab::LabAccount;
 use crate::outcome::Outcome;
@@ -168,6 +169,8 @@ pub struct RecorderReport {
     pub span: Nanos,
     /// Where frequencies came from.
     pub frequency: FrequencySource,
+    /// What the energy was measured by; `None` where it was not, or where an earlier version recorded.
+    pub energy: Option<EnergyAccount>,
     /// What it could not sample, and why: `no cpufreq`, `no RAPL domain`.
     pub absent: Vec<String>,
 }

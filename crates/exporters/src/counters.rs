@@ -151,6 +151,9 @@ fn place(column: &str) -> Option<Place> {
     if let Some(zone) = object.strip_prefix("rapl.") {
         return of("power", zone);
     }
+    if let Some(sensor) = object.strip_prefix("hwmon.").or_else(|| object.strip_prefix("battery.")) {
+        return of("power", sensor);
+    }
     if let Some(role) = object.strip_prefix("role.") {
         return of("CPU time by role", role);
     }
@@ -224,6 +227,8 @@ mod tests {
             ("idle.cpu12.state1.us", "CPU 12 | idle state1 time"),
             ("psi.io.full_us", "pressure | io full"),
             ("rapl.package-0.uj", "power | package-0"),
+            ("hwmon.power_meter-0.power1.average_uw", "power | power_meter-0.power1"),
+            ("battery.BAT0.uw", "power | BAT0"),
             ("role.workload.ns", "CPU time by role | workload"),
             ("system.context_switches", "system | context_switches"),
             ("tool.vmstat.r", "tool.vmstat | r"),

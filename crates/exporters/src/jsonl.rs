@@ -4,7 +4,9 @@
 //! as in the columns of CSV and Parquet where they hold the same. A number that is not finite is `null`, as
 //! is all that is not known.
 
+use crate::table::energy_of;
 use crate::{Exporter, Result, Sink, Writer};
+use domain::energy::EnergyAccount;
 use domain::inert;
 use domain::outcome::Better;
 use domain::setting::SettingRecord;
@@ -58,6 +60,7 @@ fn object(trial: &Trial) -> Value {
         "tool": measurement.map(|m| &m.outcome.tool),
         "duration_seconds": measurement.map(|m| m.duration.secs()),
         "metrics": measurement.map_or_else(Map::new, metrics),
+        "energy_by": energy_of(trial).map(energy),
         "settings": trial.settings.iter().map(setting).collect::<Vec<_>>(),
         "cpu_seconds": measurement.map_or_else(Map::new, cpu_seconds),
     })
@@ -74,6 +77,11 @@ fn metrics(measurement: &Measurement) -> Map<String, Value> {
         json!({ "value": metric.value, "unit": unit_name(&metric.unit), "better": better })
     };
     metrics.map(|(name, metric)| (name.clone(), of(metric))).collect()
+}
+
+/// By what the energy was measured.
+fn energy(account: &EnergyAccount) -> Value {
+    json!({ "source": account.source.name(), "of": account.of, "readings": account.readings })
 }
 
 /// By role.

@@ -192,6 +192,17 @@ fn meaning(series: &Series) -> Option<(String, OwnLabels, f64)> {
     if let Some((zone, index)) = object.strip_prefix("rapl.").and_then(|zone| zone.rsplit_once('-')) {
         return Some((format!("node_rapl_{}_joules", word(zone)), label("index", index), 1e-6));
     }
+    if let Some((chip, sensor)) = object.strip_prefix("hwmon.").and_then(|sensor| sensor.split_once('.')) {
+        let labels = [label("chip", chip), label("sensor", sensor)].concat();
+        return Some(match quantity {
+            "uj" => ("node_hwmon_energy_joule".into(), labels, 1e-6),
+            "average_uw" => ("node_hwmon_power_average_watt".into(), labels, 1e-6),
+            _ => ("node_hwmon_power_watt".into(), labels, 1e-6),
+        });
+    }
+    if let Some(battery) = object.strip_prefix("battery.") {
+        return Some(("node_power_supply_power_watt".into(), label("power_supply", battery), 1e-6));
+    }
     if let Some(role) = object.strip_prefix("role.") {
         return Some(("flyball_role_cpu_seconds".into(), label("role", role), 1e-9));
     }
@@ -306,5 +317,22 @@ mod tests {
             node_rapl_package_joules_total{index="0",run="a\"b"} 0.0011 1700000000.750000000
         "##]]
         .assert_eq(&text);
+    }
+
+    #[test]
+    fn sensors_and_batteries_have_node_exporters_names() {
+        const COUNTER: SeriesKind = SeriesKind::Counter { wraps_at: None };
+        let text = text(&[
+            ("hwmon.amd_energy-0.Esocket0.uj", COUNTER, &[Some(7_000_000)]),
+            ("hwmon.power_meter-0.power1.average_uw", SeriesKind::Gauge, &[Some(210_000_000)]),
+            ("battery.BAT0.uw", SeriesKind::Gauge, &[Some(11_500_000)]),
+        ]);
+        for line in [
+            r#"node_hwmon_energy_joule_total{chip="amd_energy-0",sensor="Esocket0",run="a\"b"} 7 "#,
+            r#"node_hwmon_power_average_watt{chip="power_meter-0",sensor="power1",run="a\"b"} 210 "#,
+            r#"node_power_supply_power_watt{power_supply="BAT0",run="a\"b"} 11.5 "#,
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
     }
 }

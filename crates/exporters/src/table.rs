@@ -4,6 +4,7 @@
 //! `metric.NAME.UNIT`, `setting.NAME@OBJECT` (as it was read back), `cpu.ROLE.seconds`. A value that was not
 //! measured is empty, never zero.
 
+use domain::energy::EnergyAccount;
 use domain::time::Timestamp;
 use domain::trial::Trial;
 use notebook::record::{unit_name, validity_of};
@@ -47,6 +48,7 @@ impl Table {
         table.number("duration.seconds", trials, |t| Some(t.measurement.as_ref()?.duration.secs()));
         table.factors(trials);
         table.metrics(trials);
+        table.energy(trials);
         table.settings(trials);
         table.roles(trials);
         table
@@ -70,6 +72,14 @@ impl Table {
                 let metric = t.measurement.as_ref()?.outcome.metrics.get(&name)?;
                 (metric.unit == unit).then_some(metric.value)
             });
+        }
+    }
+
+    /// By what the energy was measured, where any trial says it.
+    fn energy(&mut self, trials: &[Trial]) {
+        let by = |t: &Trial| Some(energy_of(t)?.in_words());
+        if trials.iter().any(|t| by(t).is_some()) {
+            self.text("energy.by", trials, by);
         }
     }
 
@@ -103,6 +113,11 @@ impl Table {
     fn push(&mut self, name: &str, values: Values) {
         self.columns.push(Column { name: name.to_owned(), values });
     }
+}
+
+/// By what a trial's energy was measured.
+pub(crate) fn energy_of(trial: &Trial) -> Option<&EnergyAccount> {
+    trial.measurement.as_ref()?.recorder.as_ref()?.energy.as_ref()
 }
 
 fn each<T>(trials: &[Trial], value: impl Fn(&Trial) -> Option<T>) -> Vec<Option<T>> {

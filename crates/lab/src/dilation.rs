@@ -429,6 +429,7 @@ mod tests {
                     cpu: of(1_000),
                     span: of(5_000_000_000),
                     frequency: FrequencySource::TimeInState,
+                    energy: None,
                     absent: vec![],
                 }),
                 profile: None,

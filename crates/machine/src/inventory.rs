@@ -22,7 +22,7 @@ pub use identity::identity;
 pub use rivals::{process_names, rivals, unit_names};
 
 use crate::Machine;
-use domain::inventory::{Cpufreq, Inventory, Kernel, SCHEMA, Virtualisation};
+use domain::inventory::{Cpufreq, Inventory, Kernel, Power, SCHEMA, Virtualisation};
 use parse::kernel::cpuinfo::Processor;
 use reader::Reader;
 
@@ -117,6 +117,14 @@ pub fn take(machine: &dyn Machine) -> Result<Inventory, Error> {
 /// See [`Error`].
 pub fn kernel(machine: &dyn Machine) -> Result<Kernel, Error> {
     kernel::take(&Reader::new(machine))
+}
+
+/// What counts or shows energy alone.
+///
+/// # Errors
+/// As [`take`].
+pub fn power(machine: &dyn Machine) -> Result<Power, Error> {
+    power::take(&Reader::new(machine))
 }
 
 /// What stands between the kernel and the hardware, alone.

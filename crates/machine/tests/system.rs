@@ -65,6 +65,34 @@ fn rapl_domains_carry_the_name_of_their_package() {
 }
 
 #[test]
+fn sensors_of_hwmon_and_power_supplies_are_found_and_measure_where_rapl_does_not() {
+    let files = "ro|/sys/class/hwmon/hwmon0/name|power_meter\n\
+        ro|/sys/class/hwmon/hwmon0/power1_average|210000000\n\
+        ro|/sys/class/power_supply/AC/type|Mains\n\
+        ro|/sys/class/power_supply/AC/online|1\n\
+        ro|/sys/class/power_supply/BAT0/type|Battery\n\
+        ro|/sys/class/power_supply/BAT0/status|Full\n\
+        ro|/sys/class/power_supply/BAT0/power_now|0\n";
+    let found = inventory(&[CPU, ("sys/inlinefiles.txt", files)]);
+    let sensors: Vec<_> = found.power.hwmon.iter().map(|sensor| sensor.in_column()).collect();
+    assert_eq!(sensors, ["power_meter-0.power1"]);
+    let supplies: Vec<_> = found.power.supplies.iter().map(|supply| supply.name.as_str()).collect();
+    assert_eq!(supplies, ["AC", "BAT0"]);
+    assert!(found.power.is_measurable());
+    assert!(!found.absent.iter().any(|absent| absent.what == "energy counters"));
+    let rest: String =
+        files.lines().filter(|line| !line.contains("hwmon")).map(|line| format!("{line}\n")).collect();
+    let found = inventory(&[CPU, ("sys/inlinefiles.txt", &rest)]);
+    assert!(!found.power.is_measurable());
+    let absent = found.absent.iter().find(|absent| absent.what == "energy counters").unwrap();
+    assert!(
+        absent.means.ends_with("the machine does not run on battery: `BAT0` is `Full`"),
+        "{}",
+        absent.means
+    );
+}
+
+#[test]
 fn counters_that_only_root_may_read_are_absent_with_that_reason() {
     let files = "ro|/sys/class/powercap/intel-rapl:0/name|package-0\n";
     let absent = inventory(&[CPU, ("sys/inlinefiles.txt", files)]).absent;

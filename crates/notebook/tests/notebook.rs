@@ -371,6 +371,7 @@ fn a_recording_is_read_back_with_its_trace() {
             cpu: domain::Nanos::from_micros(900),
             span: domain::Nanos::from_secs(3),
             frequency: domain::trace::FrequencySource::None,
+            energy: None,
             absent: vec!["no cpufreq".into()],
         },
     };

@@ -14,6 +14,7 @@ pub mod meminfo;
 pub mod mounts;
 pub mod os_release;
 pub mod pci;
+pub mod power;
 pub mod selection;
 pub mod tracepoint;
 

@@ -51,6 +51,14 @@ pub fn number(file: &'static str, text: &str) -> Result<u64, Error> {
     text.trim().parse().map_err(|_| Error::new(file, 1, "a number", text))
 }
 
+/// The same with a sign: `current_now` and `power_now` of a battery.
+///
+/// # Errors
+/// Where it is not a number of 64 bits.
+pub fn signed(file: &'static str, text: &str) -> Result<i64, Error> {
+    text.trim().parse().map_err(|_| Error::new(file, 1, "a number", text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -68,6 +68,8 @@ impl Survey {
             cpu: replay.end.or(last.map(|tick| tick.own)).unwrap_or(Nanos::ZERO),
             span: last.map_or(Nanos::ZERO, |tick| tick.time),
             frequency: replay.head.frequency,
+            // What follows from its trace is known once that is read.
+            energy: None,
             absent,
         };
         let used = Role::ALL.into_iter().zip(roles).filter(|(_, ns)| *ns > 0);

@@ -5,11 +5,12 @@ use crate::recorder::Roots;
 use crate::source::{AperfGroup, Format, GROUPS, Source};
 use crate::spool::{Kind, Writer};
 use domain::Nanos;
+use domain::energy::EnergySource;
 use domain::trace::FrequencySource;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Most reads a second of a group of files that grows with the CPUs. One costs about 1 µs, through an
 /// interrupt on another CPU about 3 µs: so a group costs at most 1% of a core, however large the machine.
@@ -26,6 +27,8 @@ pub struct Sources {
     patch: Vec<u8>,
     /// Where frequencies come from.
     pub frequency: FrequencySource,
+    /// Where the energy of the whole machine or its packages comes from, once a source of it is open.
+    pub energy: Option<EnergySource>,
     /// What is not sampled, and why.
     pub absent: Vec<String>,
 }
@@ -49,6 +52,8 @@ pub enum Input {
     File(File),
     /// Counters of a CPU.
     Counters(AperfGroup),
+    /// Files that are read together, each with what stands before its text.
+    Together(Vec<(String, File)>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +77,7 @@ impl Sources {
             fresh: Vec::new(),
             patch: Vec::new(),
             frequency: FrequencySource::None,
+            energy: None,
             absent: Vec::new(),
         };
         for group in GROUPS {
@@ -128,6 +134,33 @@ impl Sources {
         let file = File::open(path)?;
         let lengths = first_lengths(&source, &file)?;
         self.keep_some(source, Input::File(file), lengths, every);
+        Ok(())
+    }
+
+    /// Opens files that are read together at every so many samples, each with what stands before its text.
+    ///
+    /// # Errors
+    /// The first that cannot be opened and read.
+    pub fn add_together(
+        &mut self,
+        format: &'static dyn Format,
+        argument: impl Into<String>,
+        files: &[(String, PathBuf)],
+        every: u64,
+    ) -> Result<(), (PathBuf, io::Error)> {
+        let source = Source::new(format, argument);
+        let (mut opened, mut length) = (Vec::new(), 0);
+        for (prefix, path) in files {
+            let open = || {
+                let file = File::open(path)?;
+                let lengths = first_lengths(&source, &file)?;
+                Ok((file, lengths.read))
+            };
+            let (file, read) = open().map_err(|error| (path.clone(), error))?;
+            length += prefix.len() + read;
+            opened.push((prefix.clone(), file));
+        }
+        self.keep(source, Input::Together(opened), length, every);
         Ok(())
     }
 
@@ -207,6 +240,19 @@ impl Input {
                 0 => Err(io::ErrorKind::NotConnected.into()),
                 length => Ok(length),
             },
+            Input::Together(files) => {
+                let mut end = 0;
+                for (prefix, file) in files {
+                    let begin = end + prefix.len();
+                    // There is room for twice what they took at first.
+                    let Some(room) = into.get_mut(end..).filter(|room| room.len() > prefix.len()) else {
+                        return Err(io::ErrorKind::FileTooLarge.into());
+                    };
+                    room[..prefix.len()].copy_from_slice(prefix.as_bytes());
+                    end = begin + file.read_at(&mut into[begin..], 0)?;
+                }
+                Ok(end)
+            }
         }
     }
 }

@@ -228,6 +228,115 @@ fn energy_says_where_it_wraps() {
     assert_eq!(series.kind, SeriesKind::Counter { wraps_at: Some(262_143_328_850) });
 }
 
+/// A package that RAPL counts.
+const RAPL: [(&str, &str); 3] = [
+    ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
+    ("sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262143328850\n"),
+    ("sys/class/powercap/intel-rapl:0/energy_uj", "1000\n"),
+];
+
+/// A board with an ACPI power meter.
+const METER: [(&str, &str); 2] = [
+    ("sys/class/hwmon/hwmon0/name", "power_meter\n"),
+    ("sys/class/hwmon/hwmon0/power1_average", "210000000\n"),
+];
+
+/// A graphics card.
+const CARD: [(&str, &str); 3] = [
+    ("sys/class/hwmon/hwmon1/name", "amdgpu\n"),
+    ("sys/class/hwmon/hwmon1/power1_average", "9000000\n"),
+    ("sys/class/hwmon/hwmon1/power1_label", "PPT\n"),
+];
+
+/// A socket and a core of it that amd_energy counts.
+const SOCKET: [(&str, &str); 5] = [
+    ("sys/class/hwmon/hwmon2/name", "amd_energy\n"),
+    ("sys/class/hwmon/hwmon2/energy1_label", "Ecore000\n"),
+    ("sys/class/hwmon/hwmon2/energy1_input", "40\n"),
+    ("sys/class/hwmon/hwmon2/energy2_label", "Esocket0\n"),
+    ("sys/class/hwmon/hwmon2/energy2_input", "700\n"),
+];
+
+/// A laptop without mains.
+const BATTERY: [(&str, &str); 5] = [
+    ("sys/class/power_supply/AC/type", "Mains\n"),
+    ("sys/class/power_supply/AC/online", "0\n"),
+    ("sys/class/power_supply/BAT0/type", "Battery\n"),
+    ("sys/class/power_supply/BAT0/status", "Discharging\n"),
+    ("sys/class/power_supply/BAT0/power_now", "11543000\n"),
+];
+
+/// What a column holds.
+type Values = Vec<Option<u64>>;
+
+/// The columns of energy with what they hold at both samples, and what is said of sources.
+fn energy(
+    files: &[&[(&str, &str)]],
+    become_other: impl FnOnce(&Machine),
+) -> (Vec<(String, Values)>, Vec<String>) {
+    let machine = Machine::new();
+    files.iter().copied().flatten().for_each(|(path, text)| machine.write(path, text));
+    let recording = machine.record(|| become_other(&machine));
+    let trace = trace(&recording);
+    let is_of_energy =
+        |name: &str| ["rapl", "hwmon", "battery", "supply"].iter().any(|it| name.starts_with(it));
+    let columns = trace.head.series.iter().zip(&trace.columns);
+    let columns = columns.filter(|(series, _)| is_of_energy(&series.name));
+    let columns = columns.map(|(series, column)| (series.name.clone(), column.clone())).collect();
+    let is_said = |note: &&String| note.contains("energy") || note.contains("power");
+    (columns, recording.report().absent.iter().filter(is_said).cloned().collect())
+}
+
+#[test]
+fn one_source_of_energy_is_read_and_what_else_there_is_is_named() {
+    let of = |files: &[&[(&str, &str)]]| {
+        let (columns, said) = energy(files, |_| {});
+        (columns.into_iter().map(|(name, _)| name).collect::<Vec<_>>(), said)
+    };
+    let (columns, said) = of(&[&RAPL, &METER, &BATTERY]);
+    assert_eq!(columns, ["rapl.package-0.uj"]);
+    let meter = "no readings of hwmon's `power_meter-0 power1`: RAPL shows the energy";
+    assert_eq!(said, [meter, "no power of the battery `BAT0`: RAPL shows the energy"]);
+    let (columns, said) = of(&[&METER, &CARD, &SOCKET, &BATTERY]);
+    assert_eq!(columns, ["hwmon.amd_energy-0.Esocket0.uj", "hwmon.amd_energy-0.Ecore000.uj"]);
+    assert!(said.contains(&"no power of the battery `BAT0`: hwmon shows the energy".to_owned()), "{said:?}");
+    assert_eq!(of(&[&METER, &CARD, &BATTERY]).0, ["hwmon.power_meter-0.power1.average_uw"]);
+    let (columns, said) = of(&[&CARD, &BATTERY]);
+    assert_eq!(columns, ["supply.on_battery", "battery.BAT0.uw"]);
+    let card = "no power by hwmon: the sensors of hwmon are of devices: `amdgpu-0 PPT`";
+    assert!(said.contains(&card.to_owned()), "{said:?}");
+}
+
+#[test]
+fn a_sensor_of_hwmon_shows_what_it_says_at_each_sample() {
+    let (columns, _) = energy(&[&METER], |machine| machine.write(METER[1].0, "190000000\n"));
+    let column = [Some(210_000_000), Some(190_000_000)];
+    assert_eq!(columns, [("hwmon.power_meter-0.power1.average_uw".to_owned(), column.to_vec())]);
+}
+
+#[test]
+fn a_battery_shows_what_it_delivers_until_the_mains_supply_the_machine() {
+    let column = |name: &str, values: [Option<u64>; 2]| (name.to_owned(), values.to_vec());
+    let (columns, _) = energy(&[&BATTERY], |machine| machine.write(BATTERY[4].0, "12000000\n"));
+    let watts = column("battery.BAT0.uw", [Some(11_543_000), Some(12_000_000)]);
+    assert_eq!(columns, [column("supply.on_battery", [Some(1); 2]), watts]);
+    let (columns, _) = energy(&[&BATTERY], |machine| machine.write(BATTERY[1].0, "1\n"));
+    let watts = column("battery.BAT0.uw", [Some(11_543_000), None]);
+    assert_eq!(columns, [column("supply.on_battery", [Some(1), Some(0)]), watts]);
+}
+
+#[test]
+fn a_battery_that_is_charging_or_full_gives_nothing_and_says_why() {
+    for status in ["Charging", "Full"] {
+        let line = format!("{status}\n");
+        let with = [BATTERY[0], BATTERY[1], BATTERY[2], (BATTERY[3].0, line.as_str()), BATTERY[4]];
+        let (columns, said) = energy(&[&with], |_| {});
+        assert!(columns.is_empty(), "{columns:?}");
+        let why = format!("no power of a battery: the machine does not run on battery: `BAT0` is `{status}`");
+        assert!(said.contains(&why), "{said:?}");
+    }
+}
+
 #[test]
 fn a_text_that_is_not_what_the_kernel_writes_is_an_error_with_its_line() {
     let machine = Machine::new();

@@ -51,6 +51,7 @@ pub fn json(report: &Report) -> String {
         verdict: verdict(report),
         trials: report.data.trials.len(),
         aa_floor: s.aa_floor,
+        energy_by: costs::energy_by(report.data),
         cells: s.cells.iter().map(|cell| cell_view(report, cell)).collect(),
         effects: effects.collect(),
         attribution: (s.attribution.iter())
@@ -101,6 +102,9 @@ struct RunView<'a> {
     verdict: &'a str,
     trials: usize,
     aa_floor: Option<f64>,
+    /// By what energy was measured, with the number of valid trials; absent where no trial says it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    energy_by: BTreeMap<String, usize>,
     cells: Vec<CellView<'a>>,
     effects: Vec<EffectView<'a>>,
     attribution: Vec<AttributionView<'a>>,

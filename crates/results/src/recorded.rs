@@ -3,6 +3,7 @@
 use analysis::server::{WatchedServer, not_measured};
 use analysis::words::counted;
 use domain::access::Accesses;
+use domain::energy::EnergyAccount;
 use domain::finding::NotMeasured;
 use domain::ids::RunId;
 use domain::inert::Lines;
@@ -41,6 +42,9 @@ pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl
     let each = recorder.cpu.get() as f64 / recorder.samples.max(1) as f64 / 1e3;
     text.line(format_args!("the recorder itself used {} of CPU time, {each:.0} µs a sample", recorder.cpu));
     text.line(format_args!("frequency from: {}", recorder.frequency.name()));
+    if let Some(energy) = &recorder.energy {
+        text.line(format_args!("energy from: {}", energy.in_words()));
+    }
     for reason in &recorder.absent {
         text.line(format_args!("not recorded: {reason}"));
     }
@@ -140,6 +144,7 @@ pub fn recording_json(
         "missed": recording.recorder.missed,
         "recorder_cpu_ns": recording.recorder.cpu.get(),
         "frequency_source": recording.recorder.frequency.name(),
+        "energy_source": recording.recorder.energy.as_ref().map(energy_json),
         "absent": recording.recorder.absent,
         "role_cpu_ns": roles,
         "disks": recording.disks.iter().map(disk_json).collect::<Vec<_>>(),
@@ -154,6 +159,10 @@ fn metrics_json(metrics: &BTreeMap<String, Metric>) -> Value {
     let metric = |metric: &Metric| json!({ "value": metric.value, "unit": metric.unit });
     let all = metrics.iter().map(|(name, found)| (name.clone(), metric(found)));
     all.collect::<serde_json::Map<_, _>>().into()
+}
+
+fn energy_json(energy: &EnergyAccount) -> Value {
+    json!({ "source": energy.source.name(), "of": energy.of, "readings": energy.readings })
 }
 
 fn phase_json(phase: &Phase) -> Value {

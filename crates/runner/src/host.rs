@@ -346,7 +346,11 @@ fn add_recording(
     };
     let mut ends = Ends::with_marks(sink, marks);
     match recording.decode(&mut ends) {
-        Ok(()) => measurement.outcome.metrics.extend(ends.of_machine()),
+        Ok(()) => {
+            measurement.outcome.metrics.extend(ends.of_machine());
+            report.energy = ends.energy();
+            report.absent.extend(ends.lack_of_energy());
+        }
         Err(recorder::Error::Sink(error)) => return Err(error.into()),
         Err(error) => measurement.outcome.warnings.push(format!("the trace is incomplete: {error}")),
     }

@@ -14,7 +14,7 @@ use domain::study::{Level, Study, Target, Until, Workload};
 use domain::units::Bytes;
 use machine::claims::{ClaimError, open_claimed};
 use machine::settings::{Error as SettingError, misspelt, misspelt_value, resolve};
-use machine::{LocalMachine, Machine};
+use machine::{LocalMachine, Machine, inventory};
 use runner::tools::{self, Job};
 use runner::{ExistingFolder, ExistingServer, Readable, WatchedLoad};
 use std::collections::BTreeSet;
@@ -130,11 +130,17 @@ fn energy_counters(machine: &dyn Machine, study: &Study) -> Result<()> {
     if !is_of_energy || zones.iter().any(is_readable) {
         return Ok(());
     }
+    let power = inventory::power(machine).map_err(|error| Error::Refused(error.to_string()))?;
+    if power.is_measurable_otherwise() {
+        return Ok(());
+    }
+    let others: String = power.why_no_other().into_iter().map(|why| format!("; {why}")).collect();
     let why = match zones.iter().any(|zone| zone.contains("rapl")) {
-        true => "root alone reads its energy counters (RAPL); run it with sudo",
-        false => {
-            "it shows no energy counters (RAPL); name another metric, or see the lab's models with `flyball lab run`"
-        }
+        true => "root alone reads its energy counters (RAPL); run it with sudo".to_owned(),
+        false => format!(
+            "it shows no energy counters (RAPL){others}; name another metric, or see the lab's models with \
+             `flyball lab run`"
+        ),
     };
     let name = &study.name;
     let metric = if study.measure.until == Until::Front { per_work::POWER } else { metric };

@@ -89,6 +89,7 @@ impl<'a> Recorder<'a> {
                 cpu,
                 span: Nanos::new(self.last),
                 frequency: FrequencySource::TimeInState,
+                energy: None,
                 absent: Vec::new(),
             }),
         }

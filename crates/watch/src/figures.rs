@@ -4,6 +4,7 @@ use crate::index::{CpuColumns, DiskColumns, Index};
 use crate::window::Window;
 use analysis::usage::{CpuUsage, Pressure, Transfers};
 use domain::inventory::{CpuList, Inventory};
+use domain::time::Nanos;
 use domain::trace::Role;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,9 @@ pub struct CpuNow {
     /// The idle state in which it was longest, and the share of the time; `None` where none is known.
     pub idle: Option<(u32, f64)>,
 }
+
+/// A reading of power that is older is not shown: the recorder takes one every two seconds at the least often.
+const POWER_SPAN: Nanos = Nanos::from_secs(3);
 
 /// What one block device does.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,7 +62,7 @@ pub struct Figures {
     pub roles: BTreeMap<Role, f64>,
     /// Shares of the time in which tasks waited.
     pub pressure: Pressure,
-    /// Watts by domain.
+    /// Watts by domain, sensor or battery.
     pub watts: Vec<(String, f64)>,
 }
 
@@ -88,11 +92,11 @@ impl Figures {
             disks: index.disks.iter().map(|disk| now.disk(disk)).collect(),
             roles: index.roles.iter().filter_map(|(role, c)| Some((*role, now.rate(*c, 1e-9)?))).collect(),
             pressure: Pressure { cpu: share(on_cpu), io: share(on_io), memory: share(on_memory) },
-            watts: index
-                .energy
-                .iter()
-                .filter_map(|(domain, column)| Some((domain.clone(), now.rate(*column, 1e-6)?)))
-                .collect(),
+            watts: {
+                let counted = index.energy.iter().map(|(of, column)| (of, now.rate(*column, 1e-6)));
+                let shown = index.power.iter().map(|(of, column)| (of, now.watts(*column)));
+                counted.chain(shown).filter_map(|(of, watts)| Some((of.clone(), watts?))).collect()
+            },
         }
     }
 }
@@ -104,6 +108,11 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn rate(&self, column: usize, scale: f64) -> Option<f64> {
         self.window.rate(column).map(|rate| rate * scale)
+    }
+
+    /// Watts that are sampled, and more seldom than other columns.
+    fn watts(&self, column: usize) -> Option<f64> {
+        self.window.lately(column, POWER_SPAN).map(|value| value as f64 * 1e-6)
     }
 
     fn usage(&self, columns: &CpuColumns) -> Option<CpuUsage> {

@@ -404,10 +404,12 @@ impl Draw<'_> {
         let watts = &self.state().figures().watts;
         let each: Vec<String> =
             watts.iter().map(|(domain, watts)| format!("{domain} {}", Unit::Watts.show(*watts))).collect();
+        const OF_POWER: [&str; 3] = ["rapl.", "hwmon.", "battery."];
+        let is_of_power = |name: &str| OF_POWER.iter().any(|start| name.starts_with(start));
         let has_domain = self
             .state()
             .head()
-            .is_some_and(|head| head.series.iter().any(|series| series.name.starts_with("rapl.")));
+            .is_some_and(|head| head.series.iter().any(|series| is_of_power(&series.name)));
         let text = match (each.is_empty(), has_domain) {
             (false, _) => each.join(", "),
             (true, true) => "not known yet".to_owned(),

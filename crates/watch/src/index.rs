@@ -51,8 +51,10 @@ pub struct Index {
     pub pressure: [Option<usize>; RESOURCES.len()],
     /// CPU time of roles.
     pub roles: Vec<(Role, usize)>,
-    /// Counters of energy by their domain.
+    /// Counters of energy by their domain or sensor.
     pub energy: Vec<(String, usize)>,
+    /// Power by its sensor or battery.
+    pub power: Vec<(String, usize)>,
 }
 
 impl Index {
@@ -98,7 +100,8 @@ impl Index {
             }
             "psi" if quantity == "some_us" => place(&RESOURCES, rest, column, &mut self.pressure),
             "role" => self.roles.extend(Role::from_name(rest).map(|role| (role, column))),
-            "rapl" if quantity == "uj" => self.energy.push((rest.to_owned(), column)),
+            "rapl" | "hwmon" if quantity == "uj" => self.energy.push((rest.to_owned(), column)),
+            "hwmon" | "battery" => self.power.push((rest.to_owned(), column)),
             other => {
                 if let Some(cpu) = cpu(other) {
                     place(&STATES, quantity, column, &mut self.cpus.entry(cpu).or_default().states);

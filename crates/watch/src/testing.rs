@@ -12,7 +12,7 @@ use domain::units::Hertz;
 use std::collections::BTreeMap;
 
 /// A column, and how much it grows a second; a gauge's value.
-type Column = (Series, f64);
+pub type Column = (Series, f64);
 
 pub fn counter(name: impl Into<String>, a_second: f64) -> Column {
     let kind = SeriesKind::Counter { wraps_at: None };

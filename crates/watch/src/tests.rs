@@ -1,7 +1,7 @@
 //! Rows go in, screens come out.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::testing::{bare, counter, cpu, feed, gauge, machine, scaled, state, trace};
+use crate::testing::{Column, bare, counter, cpu, feed, gauge, machine, scaled, state, trace};
 use crate::*;
 use analysis::usage::Usage;
 use domain::bench::Sink;
@@ -59,6 +59,21 @@ fn a_machine_without_frequency_says_so_in_eighty_columns() {
             q end the command and leave   space hold   up/down CPUs
         "#]],
     );
+}
+
+#[test]
+fn power_that_is_sampled_is_shown_with_its_sensor() {
+    let power = |columns: &[Column]| {
+        let all = [&machine(1)[..], columns].concat();
+        let text = drawn(&state(&trace(&all, 5), None), (80, 24), Charset::Ascii);
+        text.lines().find(|line| line.starts_with("Power")).map(str::to_owned).unwrap()
+    };
+    assert!(power(&[gauge("battery.BAT0.uw", 11_543_000.0)]).ends_with(" BAT0 11.5 W"));
+    let sensors = [
+        counter("hwmon.amd_energy-0.Esocket0.uj", 90e6),
+        gauge("hwmon.power_meter-0.power1.average_uw", 210e6),
+    ];
+    assert!(power(&sensors).ends_with(" amd_energy-0.Esocket0 90.0 W, power_meter-0.power1 210 W"));
 }
 
 #[test]

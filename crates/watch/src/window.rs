@@ -50,6 +50,14 @@ impl Window {
         self.known(column).next_back().map(|(_, value)| value)
     }
 
+    /// What a column held last; `None` where that is older than `span` before the last row.
+    pub fn lately(&self, column: usize, span: Nanos) -> Option<u64> {
+        let now = self.rows.back()?.0;
+        let before = self.before.get(column).copied().flatten();
+        let (time, value) = self.known(column).next_back().or(before)?;
+        (now.saturating_sub(time) <= span).then_some(value)
+    }
+
     /// By how much a counter grew a second; `None` where that is not known. What is read less often than
     /// once a span is a mean over longer.
     pub fn rate(&self, column: usize) -> Option<f64> {

@@ -109,7 +109,11 @@ fn of_machine(inventory: &Inventory) -> Vec<NotMeasured> {
         let why = if unreadable {
             "the energy counters (RAPL) are readable by root alone; run as root".to_owned()
         } else {
-            hidden("there is no energy counter (RAPL)")
+            let others = inventory.power.why_no_other();
+            match others.is_empty() {
+                true => hidden("there is no energy counter (RAPL)"),
+                false => format!("there is no energy counter (RAPL), and {}", listed(&others)),
+            }
         };
         add("power and energy", why);
     }
@@ -182,7 +186,12 @@ fn of_recorder(case: &Case<'_>) -> Vec<NotMeasured> {
     let absent: BTreeSet<&String> =
         measurements().filter_map(|m| m.recorder.as_ref()).flat_map(|r| &r.absent).collect();
     let known = |text: &str| {
-        case.inventory.is_some() && ["cpufreq", "RAPL", "cpuidle"].iter().any(|name| text.contains(name))
+        // By another source, which comes first.
+        text.ends_with("shows the energy")
+            || case.inventory.is_some()
+                && ["cpufreq", "RAPL", "cpuidle", "by hwmon: ", "of a battery: the machine"]
+                    .iter()
+                    .any(|name| text.contains(name))
     };
     let mut open: Vec<NotMeasured> = absent
         .into_iter()

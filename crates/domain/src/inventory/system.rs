@@ -1,6 +1,7 @@
 //! The kernel, memory, power, virtualisation, and programs that change the same settings.
 
 use super::cpu::CpuList;
+use crate::energy::{self, PowerSensor, Supply};
 use crate::units::{Bytes, Microjoules};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,19 +72,38 @@ pub struct Memory {
     pub transparent_huge_pages: Option<String>,
 }
 
-/// Energy counters.
+/// Energy counters, and what else shows power.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Power {
     /// Domains under `/sys/class/powercap`.
     pub rapl: Vec<RaplDomain>,
     /// Events of the perf `power` source: `energy-pkg`, `energy-ram`.
     pub perf_events: Vec<String>,
+    /// Sensors of hwmon that count energy or show power; empty in inventories of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hwmon: Vec<PowerSensor>,
+    /// Batteries, and what supplies the machine from outside; empty in inventories of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub supplies: Vec<Supply>,
 }
 
 impl Power {
     /// Whether any energy can be measured here.
     pub fn is_measurable(&self) -> bool {
-        !self.perf_events.is_empty() || self.rapl.iter().any(|domain| domain.readable)
+        let by_rapl = !self.perf_events.is_empty() || self.rapl.iter().any(|domain| domain.readable);
+        by_rapl || self.is_measurable_otherwise()
+    }
+
+    /// Whether it can by a sensor of hwmon or by batteries, as things are now.
+    pub fn is_measurable_otherwise(&self) -> bool {
+        energy::chosen(&self.hwmon).is_ok() || energy::discharging(&self.supplies).is_ok()
+    }
+
+    /// Why neither a sensor of hwmon nor a battery is taken, where there are such.
+    pub fn why_no_other(&self) -> Vec<String> {
+        let hwmon = energy::chosen(&self.hwmon).err();
+        let battery = energy::discharging(&self.supplies).err();
+        [hwmon, battery].into_iter().flatten().filter(|why| !why.is_empty()).collect()
     }
 }
 

@@ -52,7 +52,8 @@ fn energy(inventory: &Inventory) -> Option<Absent> {
     match &inventory.power {
         power if power.is_measurable() => None,
         power if power.rapl.is_empty() => {
-            absent("energy counters", "power and energy cannot be measured here")
+            let others: String = power.why_no_other().into_iter().map(|why| format!("; {why}")).collect();
+            absent("energy counters", format!("power and energy cannot be measured here{others}"))
         }
         _ => absent(
             "energy counters",

@@ -1,9 +1,10 @@
-//! Energy counters: powercap and the perf source `power`.
+//! Energy counters: powercap and the perf source `power`; sensors of hwmon and power supplies.
 
 use super::Error;
 use super::reader::Reader;
 use domain::inventory::{Power, RaplDomain};
 use domain::units::Microjoules;
+use parse::kernel::power;
 
 const POWERCAP: &str = "/sys/class/powercap";
 
@@ -13,7 +14,22 @@ pub(super) fn take(reader: &Reader) -> Result<Power, Error> {
         rapl.extend(domain(reader, zone)?);
     }
     let events = reader.names("/sys/bus/event_source/devices/power/events");
-    Ok(Power { rapl, perf_events: events.into_iter().filter(|name| !name.contains('.')).collect() })
+    Ok(Power {
+        rapl,
+        perf_events: events.into_iter().filter(|name| !name.contains('.')).collect(),
+        hwmon: power::sensors(reader),
+        supplies: power::supplies(reader),
+    })
+}
+
+impl power::Tree for Reader<'_> {
+    fn names(&self, folder: &str) -> Vec<String> {
+        self.names(&format!("/sys/{folder}"))
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        self.text(&format!("/sys/{path}"))
+    }
 }
 
 /// A control type (`intel-rapl`) has no name: it is no domain.

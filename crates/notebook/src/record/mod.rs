@@ -172,6 +172,7 @@ fn pretty(record: &impl serde::Serialize) -> String {
 pub(crate) mod tests {
     use super::*;
     use domain::access::{AccessPattern, Accesses};
+    use domain::energy::{EnergyAccount, EnergySource};
     use domain::ids::{CellId, RunId, TrialKey};
     use domain::lab::{
         DiskService, IdleRecord, LabAccount, Pacing, RegisterRequest, StateRecord, VcpuRecord,
@@ -320,16 +321,23 @@ pub(crate) mod tests {
             Just(FrequencySource::ScalingCurFreq),
             Just(FrequencySource::None),
         ];
-        (any::<u64>(), any::<u64>(), nanos(), nanos(), frequency, vec(any::<String>(), 0..3)).prop_map(
-            |(samples, missed, cpu, span, frequency, absent)| RecorderReport {
+        let energy = option::of(energy());
+        (any::<u64>(), any::<u64>(), nanos(), nanos(), frequency, energy, vec(any::<String>(), 0..3))
+            .prop_map(|(samples, missed, cpu, span, frequency, energy, absent)| RecorderReport {
                 samples,
                 missed,
                 cpu,
                 span,
                 frequency,
+                energy,
                 absent,
-            },
-        )
+            })
+    }
+
+    fn energy() -> impl Strategy<Value = EnergyAccount> {
+        let source = prop::sample::select(EnergySource::ALL.to_vec());
+        (source, vec(any::<String>(), 0..3), option::of(any::<u64>()))
+            .prop_map(|(source, of, readings)| EnergyAccount { source, of, readings })
     }
 
     fn profile() -> impl Strategy<Value = Profile> {

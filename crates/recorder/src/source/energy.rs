@@ -4,6 +4,7 @@ use super::{Format, Group, Take, counter};
 use crate::recorder::Roots;
 use crate::texts::{Sources, every, names};
 use domain::Nanos;
+use domain::energy::EnergySource;
 use domain::trace::{Series, SeriesUnit};
 use parse::proc::{Error, number};
 use std::fs;
@@ -22,13 +23,21 @@ fn open(sources: &mut Sources, roots: &Roots, interval: Nanos) -> crate::Result<
     let powercap = roots.sys.join("class/powercap");
     let zones = zones(&powercap);
     if zones.is_empty() {
-        sources.absent.push("no RAPL domain: power is not measured".to_owned());
+        sources.absent.push("no RAPL domain: no package counts its energy".to_owned());
     }
     let turn = every(zones.len(), interval, PERIOD);
     for zone in zones {
         let path = powercap.join(&zone.folder).join("energy_uj");
-        if let Err(error) = sources.add(&Energy, format!("{} {}", zone.range_uj, zone.name), &path, turn) {
-            sources.absent.push(format!("no energy of {}: `{}`: {error}", zone.name, path.display()));
+        let argument = format!("{} {}", zone.range_uj, zone.name);
+        match sources.add(&Energy, argument, &path, turn) {
+            // A domain within a package is none of the whole, and `psys` is of more than packages.
+            Ok(()) if zone.name.starts_with("package") && !zone.name.contains('.') => {
+                sources.energy = Some(EnergySource::Rapl)
+            }
+            Ok(()) => {}
+            Err(error) => {
+                sources.absent.push(format!("no energy of {}: `{}`: {error}", zone.name, path.display()))
+            }
         }
     }
     Ok(())

@@ -4,10 +4,12 @@
 //! A new source is a file here, a line of [`GROUPS`], and a row of the table in `domain::trace`.
 
 mod aperf;
+mod battery;
 mod cpus;
 pub mod disks;
 mod energy;
 mod frequency;
+mod hwmon;
 mod idle;
 mod memory;
 mod pressure;
@@ -15,11 +17,14 @@ mod pressure;
 pub use aperf::AperfGroup;
 
 use crate::recorder::Roots;
-use crate::texts::Sources;
+use crate::texts::{Sources, names};
 use domain::Nanos;
 use domain::trace::{Series, SeriesKind, SeriesUnit};
+use parse::kernel::power;
 use parse::proc::Error;
 use std::fmt;
+use std::path::Path;
+use std::time::Instant;
 
 /// Takes each value of a sample: its item, which of the item's columns it belongs to, the value.
 pub type Take<'a> = dyn FnMut(&str, usize, u64) + 'a;
@@ -64,7 +69,7 @@ pub struct Group {
     pub open: fn(&mut Sources, &Roots, Nanos) -> crate::Result<()>,
 }
 
-/// All of them, in the order of a trace's columns.
+/// All of them, in the order of a trace's columns. Those of energy are in the order in which one is taken.
 pub const GROUPS: &[Group] = &[
     cpus::GROUP,
     disks::GROUP,
@@ -73,6 +78,8 @@ pub const GROUPS: &[Group] = &[
     frequency::GROUP,
     idle::GROUP,
     energy::GROUP,
+    hwmon::GROUP,
+    battery::GROUP,
 ];
 
 /// One file or group of counters.
@@ -160,6 +167,41 @@ fn gauge(name: String, unit: SeriesUnit) -> Series {
     Series { name, unit, kind: SeriesKind::Gauge }
 }
 
+/// sysfs, as it is searched for sensors and supplies.
+struct Tree<'a>(&'a Path);
+
+impl power::Tree for Tree<'_> {
+    fn names(&self, folder: &str) -> Vec<String> {
+        names(&self.0.join(folder))
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.0.join(path)).ok()
+    }
+}
+
+/// A reading that blocks takes at most one in so many of the time, for samples are late meanwhile: a chip
+/// behind a slow bus, the firmware of a battery.
+const BLOCKED: u64 = 20;
+
+/// However slow a reading is, there is one this often.
+const MAX_PERIOD: Nanos = Nanos::from_secs(2);
+
+/// How long lies between two readings of these files together: `period` at least, longer where a reading
+/// takes long today.
+fn rest(files: &[&Path], period: Nanos) -> Nanos {
+    let begin = Instant::now();
+    for file in files {
+        // What cannot be read is told by whoever opens it.
+        let _ = std::fs::read(file);
+    }
+    period_of(Nanos::new(begin.elapsed().as_nanos() as u64), period)
+}
+
+fn period_of(reading: Nanos, period: Nanos) -> Nanos {
+    Nanos::new(reading.get().saturating_mul(BLOCKED)).min(MAX_PERIOD).max(period)
+}
+
 #[cfg(test)]
 mod testing {
     use super::Format;
@@ -192,10 +234,16 @@ mod tests {
             "idle-time 1 2",
             "idle-usage 1 2",
             "energy 262143328850 package-0-die 1",
+            "hwmon-energy amd_energy-0 Esocket0",
+            "hwmon-power macsmc_hwmon-0 Total System Power",
+            "hwmon-power-average power_meter-0 power1",
+            "battery BAT0 BAT1",
         ] {
             assert_eq!(Source::from_label(label).map(|source| source.label()).as_deref(), Some(label));
         }
-        for label in ["idle-time 1", "aperf x", "stat 1", "teapot", "energy package-0"] {
+        for label in
+            ["idle-time 1", "aperf x", "stat 1", "teapot", "energy package-0", "battery", "hwmon-power a"]
+        {
             assert!(Source::from_label(label).is_none(), "{label}");
         }
     }
@@ -205,5 +253,14 @@ mod tests {
         let formats = || GROUPS.iter().flat_map(|group| group.formats);
         let names: BTreeSet<&str> = formats().map(|format| format.name()).collect();
         assert_eq!(names.len(), formats().count());
+    }
+
+    #[test]
+    fn what_blocks_for_long_is_read_less_often_and_still_read() {
+        let (tenth, second) = (Nanos::from_millis(100), Nanos::from_secs(1));
+        assert_eq!(period_of(Nanos::from_micros(9), tenth), tenth);
+        assert_eq!(period_of(Nanos::from_millis(30), tenth), Nanos::from_millis(600));
+        assert_eq!(period_of(Nanos::from_millis(30), second), second);
+        assert_eq!(period_of(Nanos::from_secs(9), second), Nanos::from_secs(2));
     }
 }

@@ -4,7 +4,7 @@ use super::pictures::{Picture, picture};
 use super::trade_off;
 use crate::Report;
 use crate::document::{Block, in_html};
-use crate::sections::{COSTS_TITLE, WORK_TITLE, costs_table, work_table};
+use crate::sections::{COSTS_TITLE, WORK_TITLE, costs_table, energy_note, work_table};
 use crate::svg::{MARKS, Scale, axis, shown_in, strip};
 use crate::wording::{
     cell_interval, cell_median, counted, direction, factor_levels, factors, is_under_load, load_note,
@@ -42,6 +42,7 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
                     (in_html(&Block::Table(costs)))
                 }
             }
+            @if let Some(note) = energy_note(report) { p class="note" { (note) } }
         }
     })
 }

@@ -2,6 +2,7 @@
 
 use super::Style;
 use super::page::Page;
+use domain::energy::{self, PowerSensor, Supply, SupplyKind};
 use domain::inventory::{
     Absent, Dmi, Inventory, Kernel, Memory, Power, Preemption, Rival, Tickless, Virtualisation,
 };
@@ -122,6 +123,22 @@ pub(super) fn power(power: &Power, page: &mut Page) {
     }
     if !power.perf_events.is_empty() {
         page.line(format!("perf events {}", power.perf_events.join(", ")));
+    }
+    if !power.hwmon.is_empty() {
+        let taken = energy::chosen(&power.hwmon).map(|(_, taken)| taken).unwrap_or_default();
+        let named = |sensor: &PowerSensor| match taken.contains(&sensor) {
+            true => format!("{} (of the machine)", sensor.in_words()),
+            false => sensor.in_words(),
+        };
+        page.line(format!("hwmon {}", power.hwmon.iter().map(named).collect::<Vec<_>>().join(", ")));
+    }
+    if !power.supplies.is_empty() {
+        let state = |supply: &Supply| match &supply.kind {
+            SupplyKind::Battery { status, .. } => format!("{} {}", supply.name, status.to_lowercase()),
+            SupplyKind::Outside { online: true } => format!("{} online", supply.name),
+            SupplyKind::Outside { online: false } => format!("{} offline", supply.name),
+        };
+        page.line(format!("supplies {}", power.supplies.iter().map(state).collect::<Vec<_>>().join(", ")));
     }
 }
 

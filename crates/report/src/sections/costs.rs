@@ -3,7 +3,7 @@
 
 use super::{heading, item, table};
 use crate::Report;
-use crate::document::{Block, Table};
+use crate::document::{Block, Rich, Table};
 use crate::wording::{cell_label, counted, value, workloads};
 use analysis::costs::{self, Cost};
 use analysis::summary::{CellSummary, RunData};
@@ -26,7 +26,25 @@ pub(super) fn costs(report: &Report) -> Vec<Block> {
         let mine = report.summary.cells.iter().filter(|cell| cell.workload == workload);
         trade_off(report, &places(report.data, report.summary, &mine.collect::<Vec<_>>())).map(item)
     });
-    titled.flatten().chain(chosen).collect()
+    let by = energy_note(report).map(|note| Block::Remark(Rich::plain(note)));
+    titled.flatten().chain(by).chain(chosen).collect()
+}
+
+/// By what the energy of the valid trials was measured; `None` where no trial says it.
+pub(crate) fn energy_note(report: &Report) -> Option<String> {
+    let by = costs::energy_by(report.data);
+    let mut named = by.iter();
+    match (named.next(), by.len()) {
+        (None, _) => None,
+        (Some((what, _)), 1) => Some(format!("Energy and watts are by {what}.")),
+        _ => {
+            let each = by.iter().map(|(what, trials)| format!("{what} in {}", counted(*trials, "trial")));
+            Some(format!(
+                "Energy and watts are by different sources, and these trials are not alike in them: {}.",
+                each.collect::<Vec<_>>().join("; ")
+            ))
+        }
+    }
 }
 
 /// How many cells of a trade-off are named.

@@ -21,7 +21,7 @@ mod waits;
 mod windows;
 
 pub(crate) use comparison::comparison;
-pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, trade_off, work_table};
+pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, energy_note, trade_off, work_table};
 pub(crate) use layers::{BECAME, BECAME_NOTE, BECAME_TITLE, TIMES, TIMES_NOTE, TIMES_TITLE, layers_table};
 pub(crate) use phases::{PHASES_TITLE, phases, phases_of_cells};
 pub(crate) use profile::profile;

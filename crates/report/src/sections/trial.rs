@@ -120,8 +120,9 @@ fn recorder(measurement: &Measurement) -> Vec<Block> {
         recorder.cpu,
         recorder.frequency.name()
     ));
+    let energy = recorder.energy.as_ref().map(|energy| item(format!("energy from: {}", energy.in_words())));
     let absent = recorder.absent.iter().map(|reason| item(format!("not recorded: {reason}")));
-    [Block::Gap, recorded].into_iter().chain(absent).collect()
+    [Block::Gap, recorded].into_iter().chain(energy).chain(absent).collect()
 }
 
 fn commands(trial: &Trial, measurement: &Measurement) -> Vec<Block> {

@@ -177,6 +177,11 @@ impl LabModels {
         late.into_iter().chain(late_disks).for_each(|disturbance| trial.disturb(disturbance));
         if let Some(measurement) = &mut trial.measurement {
             add_energy(&account, &mut measurement.outcome.metrics);
+            let is_modelled = measurement.outcome.metrics.contains_key(ENERGY_MODELLED);
+            // What the guest counted is in its trace, and in no metric.
+            if let Some(recorder) = measurement.recorder.as_mut().filter(|_| is_modelled) {
+                recorder.energy = None;
+            }
         }
         trial.lab = Some(account);
         Ok(())

@@ -15,6 +15,7 @@ pub use watch_over::{watch_over, watcher};
 use crate::error::{Error, Result};
 use analysis::recorded::{Ends, SIGNAL};
 use domain::database::{ExistingServer, Kind};
+use domain::energy::EnergyAccount;
 use domain::event_set::Sets;
 use domain::ids::RunId;
 use domain::inventory::Inventory;
@@ -162,11 +163,13 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let ending = ending?;
     recorded.set_cpu(Role::Workload, recorder::children_cpu() - children_before);
     let marks = marked.as_ref().map(|marked| marked.marks.clone()).unwrap_or_default();
-    let (metrics, phases) = decoded(&recorded, destination.sink(), marks)?;
+    let Decoded { metrics, phases, energy, lack } = decoded(&recorded, destination.sink(), marks)?;
     let removed = std::fs::remove_file(&spool);
     removed.map_err(Error::during(format!("cannot remove `{}`", spool.display())))?;
     let mut recording = begun.recording(&recorded, metrics, duration, Some(&ending));
     recording.phases = phases;
+    recording.recorder.energy = energy;
+    recording.recorder.absent.extend(lack);
     match marked {
         Err(error) => recording.recorder.absent.push(format!("no marks: {error}")),
         Ok(marked) => recording.recorder.absent.extend(marked.is_cut()),
@@ -309,15 +312,28 @@ impl Destination {
     }
 }
 
-/// Writes the trace, and gives what it says as a whole and from mark to mark.
-fn decoded(
-    recorded: &recorder::Recording,
-    to: &mut dyn Sink,
-    marks: Vec<Mark>,
-) -> Result<(BTreeMap<String, Metric>, Vec<Phase>)> {
+/// What a trace says.
+struct Decoded {
+    /// As a whole.
+    metrics: BTreeMap<String, Metric>,
+    /// From mark to mark.
+    phases: Vec<Phase>,
+    /// By what energy was measured.
+    energy: Option<EnergyAccount>,
+    /// Why it was not.
+    lack: Option<String>,
+}
+
+/// Writes the trace, and gives what it says.
+fn decoded(recorded: &recorder::Recording, to: &mut dyn Sink, marks: Vec<Mark>) -> Result<Decoded> {
     let mut ends = Ends::with_marks(to, marks);
     recorded.decode(&mut ends)?;
-    Ok((ends.metrics(), ends.phases()))
+    Ok(Decoded {
+        metrics: ends.metrics(),
+        phases: ends.phases(),
+        energy: ends.energy(),
+        lack: ends.lack_of_energy(),
+    })
 }
 
 /// What a trial's environment says of what was recorded, which goes on where there is no ending.

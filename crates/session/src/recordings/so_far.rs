@@ -40,7 +40,7 @@ pub struct Judged {
 pub(super) fn judge(begun: &Begun<'_>, spool: &Path) -> Result<Judged> {
     let recorded = recorder::Recording::open(spool.to_owned())?;
     let mut rows = Thinned::of(recorded.report().samples);
-    let (metrics, _) = decoded(&recorded, &mut rows, Vec::new())?;
+    let metrics = decoded(&recorded, &mut rows, Vec::new())?.metrics;
     let span = recorded.report().span;
     let recording = begun.recording(&recorded, metrics, span, None);
     let typed = begun.request.typed.clone();

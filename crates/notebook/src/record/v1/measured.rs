@@ -2,6 +2,7 @@
 
 use super::Meaning;
 use domain::access::{AccessPattern, Accesses};
+use domain::energy::{EnergyAccount, EnergySource};
 use domain::outcome::{Better, Metric, Outcome};
 use domain::passage::{Bios, Given, Passage, Passed};
 use domain::phase::Phase;
@@ -189,7 +190,18 @@ pub(super) struct RecorderRecord {
     cpu_ns: u64,
     span_ns: u64,
     frequency: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    energy: Option<EnergyRecord>,
     absent: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EnergyRecord {
+    source: String,
+    of: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    readings: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -634,6 +646,11 @@ impl From<&RecorderReport> for RecorderRecord {
             cpu_ns: r.cpu.get(),
             span_ns: r.span.get(),
             frequency: r.frequency.name().to_owned(),
+            energy: r.energy.as_ref().map(|energy| EnergyRecord {
+                source: energy.source.name().to_owned(),
+                of: energy.of.clone(),
+                readings: energy.readings,
+            }),
             absent: r.absent.clone(),
         }
     }
@@ -644,12 +661,18 @@ impl TryFrom<RecorderRecord> for RecorderReport {
     fn try_from(record: RecorderRecord) -> Meaning<Self> {
         let frequency = FrequencySource::from_name(&record.frequency)
             .ok_or_else(|| format!("`{}` is no source of frequencies", record.frequency))?;
+        let energy = |record: EnergyRecord| {
+            let source = EnergySource::from_name(&record.source)
+                .ok_or_else(|| format!("`{}` is no source of energy", record.source))?;
+            Ok::<_, String>(EnergyAccount { source, of: record.of, readings: record.readings })
+        };
         Ok(Self {
             samples: record.samples,
             missed: record.missed,
             cpu: Nanos::new(record.cpu_ns),
             span: Nanos::new(record.span_ns),
             frequency,
+            energy: record.energy.map(energy).transpose()?,
             absent: record.absent,
         })
     }
