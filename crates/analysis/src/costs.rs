@@ -213,6 +213,7 @@ mod tests {
                 span: Nanos::ZERO,
                 frequency: FrequencySource::None,
                 energy: Some(energy),
+                cpu_changes: vec![],
                 absent: vec![],
             });
         }

@@ -64,6 +64,10 @@ struct Stretch {
     first: Option<Row>,
     last: Option<Row>,
     meters: Meters,
+    /// The columns of single CPUs' idle time, each with whether it was there at first.
+    cpus: Vec<(usize, bool)>,
+    /// Whether a CPU went offline or came online.
+    has_other_cpus: bool,
     rows: u64,
 }
 
@@ -173,7 +177,11 @@ impl<'a> Ends<'a> {
 
 impl Stretch {
     fn begin(head: &TraceHead) -> Self {
-        Self { head: Some(head.clone()), meters: Meters::of(head), ..Self::default() }
+        let of_cpu = |name: &str| name.strip_prefix("cpu")?.strip_suffix(".idle")?.parse::<u32>().ok();
+        let series = head.series.iter().enumerate();
+        let cpus = series.filter(|(_, series)| of_cpu(&series.name).is_some());
+        let cpus = cpus.map(|(column, _)| (column, false)).collect();
+        Self { head: Some(head.clone()), meters: Meters::of(head), cpus, ..Self::default() }
     }
 
     /// One of the same columns, without a row.
@@ -184,6 +192,14 @@ impl Stretch {
     fn row(&mut self, reading: Reading<'_>) {
         self.meters.row(reading);
         let Reading { time, known: values, .. } = reading;
+        // A row without any of them has not read the file.
+        let is_there = |column: usize| values.get(column).is_some_and(Option::is_some);
+        if self.cpus.iter().any(|(column, _)| is_there(*column)) {
+            if self.first.is_none() {
+                self.cpus.iter_mut().for_each(|(column, at_first)| *at_first = is_there(*column));
+            }
+            self.has_other_cpus |= self.cpus.iter().any(|(column, at_first)| is_there(*column) != *at_first);
+        }
         let row = self.last.get_or_insert_with(|| Row { time, values: Vec::new() });
         row.time = time;
         row.values.clear();
@@ -264,8 +280,13 @@ impl Stretch {
     }
 
     /// The share of the CPUs' time in which they were not idle. `guest` and `guest_nice` are part of `user`
-    /// and `nice` (proc_stat(5)) and have no column; time that the hypervisor took is nobody's here.
+    /// and `nice` (proc_stat(5)) and have no column; time that the hypervisor took is nobody's here. `None`
+    /// where a CPU went or came: the kernel sums idle time of CPUs that are online by another clock than that
+    /// of those which are not (fs/proc/stat.c, `get_idle_time`), so that the sum jumps.
     fn cpu_busy(&self) -> Option<f64> {
+        if self.has_other_cpus {
+            return None;
+        }
         let of = |fields: &[&str]| {
             fields.iter().map(|field| self.grown(&format!("cpu.{field}"))).sum::<Option<u64>>()
         };
@@ -439,6 +460,38 @@ mod tests {
         assert_eq!(value(&ends(&columns, 1), CPU_BUSY), Some(0.25));
         columns[0].2 = None;
         assert_eq!(value(&ends(&columns, 1), CPU_BUSY), None);
+    }
+
+    #[test]
+    fn how_busy_all_cpus_were_is_not_known_where_one_was_away_for_a_while() {
+        let fields = ["user", "nice", "system", "irq", "softirq", "idle", "iowait"];
+        let of_all = fields.map(|field| format!("cpu.{field}"));
+        let names = of_all.iter().map(String::as_str).chain(["cpu0.idle", "cpu1.idle"]);
+        let series = names.map(|name| Series {
+            name: name.to_owned(),
+            unit: SeriesUnit::Ticks,
+            kind: SeriesKind::Counter { wraps_at: None },
+        });
+        let head = TraceHead {
+            series: series.collect(),
+            interval: Nanos::from_secs(1),
+            start: Timestamp::from_unix_nanos(0),
+            frequency: FrequencySource::None,
+        };
+        let busy = |second_cpu: [Option<u64>; 3]| {
+            let mut ends = Ends::before(Box::leak(Box::new(DiscardTrace)));
+            ends.begin(&head).unwrap();
+            for (row, of_second) in second_cpu.into_iter().enumerate() {
+                let ticks = Some(10 * row as u64);
+                let values = [[ticks; 7].as_slice(), &[ticks, of_second]].concat();
+                ends.row(Nanos::from_secs(row as u64), &values).unwrap();
+            }
+            value(&ends, CPU_BUSY)
+        };
+        assert_eq!(busy([Some(0), Some(10), Some(20)]), Some(5.0 / 7.0));
+        assert_eq!(busy([Some(0), None, Some(20)]), None);
+        assert_eq!(busy([None, None, Some(20)]), None);
+        assert_eq!(busy([None; 3]), Some(5.0 / 7.0), "one that was never there");
     }
 
     #[test]

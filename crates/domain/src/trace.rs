@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `cpu0.user` `.nice` `.system` `.idle` `.iowait` `.irq` `.softirq` `.steal`; `cpu.…` is their sum | ticks of 10 ms | `/proc/stat` |
 //! | `system.context_switches`, of all CPUs | count | `ctxt` of `/proc/stat` |
+//! | `system.cpus_online` (gauge) | count | `/sys/devices/system/cpu/online` |
 //! | `disk.vda.read_ios` `.read_sectors` `.read_ms` `.write_ios` `.write_sectors` `.write_ms` `.in_flight` `.io_ms` `.weighted_ms` | ios, sectors of 512 B, ms | `/proc/diskstats` |
 //! | `freq.cpu0.khz` (gauge); `freq.policy0.time.2800000` (ticks of 10 ms); `freq.cpu0.aperf` `.mperf` `.tsc` | | cpufreq, `msr` events |
 //! | `idle.cpu0.state1.us` `.entries` | µs, count | cpuidle |

@@ -171,8 +171,33 @@ pub struct RecorderReport {
     pub frequency: FrequencySource,
     /// What the energy was measured by; `None` where it was not, or where an earlier version recorded.
     pub energy: Option<EnergyAccount>,
+    /// CPUs that went offline or came online meanwhile, in order, at most [`MAX_CPU_CHANGES`].
+    pub cpu_changes: Vec<CpuChange>,
     /// What it could not sample, and why: `no cpufreq`, `no RAPL domain`.
     pub absent: Vec<String>,
+}
+
+/// How many changes of CPUs a trial names.
+pub const MAX_CPU_CHANGES: usize = 256;
+
+/// A CPU that went offline or came online while it was recorded (kernel
+/// `Documentation/core-api/cpu_hotplug.rst`). What is summed of one ends where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuChange {
+    /// When that was seen first, since the recording's start: at the sample after it.
+    pub at: Nanos,
+    /// Which.
+    pub cpu: u32,
+    /// Whether it is online from then on.
+    pub online: bool,
+}
+
+impl CpuChange {
+    /// `CPU 3 went offline at 1.20 s`.
+    pub fn in_words(&self) -> String {
+        let did = if self.online { "came online" } else { "went offline" };
+        format!("CPU {} {did} at {:.2} s", self.cpu, self.at.secs())
+    }
 }
 
 /// What was measured while a workload ran: what a [`crate::Bench`] returns.

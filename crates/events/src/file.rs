@@ -70,10 +70,13 @@ pub enum Kind {
     Profile = 14,
     /// How much CPU time a sampled call stack stands for: u64 ns.
     Period = 15,
+    /// The header's CPU was found offline, or online again: time u64 ns, whether it is online u8. Its records
+    /// end before that, and none of its follow.
+    Cpu = 16,
 }
 
 impl Kind {
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 16] = [
         Kind::Head,
         Kind::Format,
         Kind::Data,
@@ -89,6 +92,7 @@ impl Kind {
         Kind::End,
         Kind::Profile,
         Kind::Period,
+        Kind::Cpu,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -202,6 +206,8 @@ pub struct Tables {
     pub end: Option<Nanos>,
     /// How much CPU time a sampled call stack stands for; `None` where none were.
     pub period: Option<Nanos>,
+    /// CPUs that were found offline, or online again, in order: when, which, whether it is online.
+    pub cpu_changes: Vec<(Nanos, u16, bool)>,
 }
 
 impl Tables {
@@ -228,6 +234,7 @@ impl Tables {
             begin: None,
             end: None,
             period: None,
+            cpu_changes: Vec::new(),
         };
         loop {
             let at = frames.at;
@@ -261,6 +268,7 @@ impl Tables {
             Kind::Begin => fields.u64().map(|ns| self.begin = Some(Nanos::new(ns))),
             Kind::End => fields.u64().map(|ns| self.end = Some(Nanos::new(ns))),
             Kind::Period => fields.u64().filter(|ns| *ns > 0).map(|ns| self.period = Some(Nanos::new(ns))),
+            Kind::Cpu => self.cpu(frame.cpu, fields),
             Kind::Head | Kind::Data | Kind::Round | Kind::Profile => None,
         };
         understood.ok_or(Error::Damaged { at, what: "frame" })
@@ -312,6 +320,15 @@ impl Tables {
         let address = fields.u64()?;
         let name = fields.text();
         (self.symbols.len() < MAX_SYMBOLS).then(|| drop(self.symbols.insert(address, name)))
+    }
+
+    fn cpu(&mut self, cpu: u16, mut fields: Fields<'_>) -> Option<()> {
+        let (at, online) = (fields.u64()?, fields.take::<1>()?[0] != 0);
+        if u32::from(cpu) >= MAX_CPUS || self.cpu_changes.len() >= MAX_NOTES {
+            return None;
+        }
+        self.cpu_changes.push((Nanos::new(at), cpu, online));
+        Some(())
     }
 
     fn fired(&mut self, cpu: u16, mut fields: Fields<'_>) -> Option<()> {

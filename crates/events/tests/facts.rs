@@ -51,6 +51,31 @@ fn a_threads_time_is_on_a_cpu_ready_or_waiting_and_nothing_else() {
     assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns), (65 * US, 85 * US, 0));
 }
 
+#[test]
+fn of_a_cpu_that_went_offline_nothing_is_known_since_its_last_event() {
+    let facts = |changes: &[(u64, u8)]| {
+        let mut file = File::new();
+        file.event(1, 5 * US, "power/cpu_frequency", &[("cpu_id", 1), ("state", 800_000)]);
+        file.switch(1, 10 * US, 0, 0, 7);
+        file.switch(1, 30 * US, 7, SLEEPS, 0);
+        file.event(1, 35 * US, "power/cpu_idle", &[("cpu_id", 1), ("state", 2)]);
+        for (at, online) in changes {
+            file.frame(Kind::Cpu, 1, &[&(at * US).to_le_bytes()[..], &[*online]].concat());
+        }
+        file.switch(0, 90 * US, 0, 0, 8);
+        file.end(100 * US);
+        file.facts().cpus[&1].clone()
+    };
+    let stays = facts(&[]);
+    assert_eq!((stays.busy_ns, stays.idle_ns, stays.unknown_ns), (20 * US, 80 * US, 0));
+    for changes in [&[(50, 0)][..], &[(50, 0), (70, 1)], &[(99, 0)]] {
+        let gone = facts(changes);
+        assert_eq!((gone.busy_ns, gone.idle_ns, gone.unknown_ns), (20 * US, 10 * US, 70 * US), "{changes:?}");
+        assert_eq!(gone.frequencies, [(800_000, 25 * US)].into());
+        assert!(gone.idle_states.is_empty(), "nobody knows when it left it: {:?}", gone.idle_states);
+    }
+}
+
 /// What thread 7 waited for, which was woken at 100 µs after something.
 fn wait_after(before: impl FnOnce(&mut File), flags: u64) -> Option<Wait> {
     let mut file = File::new();

@@ -430,6 +430,7 @@ mod tests {
                     span: of(5_000_000_000),
                     frequency: FrequencySource::TimeInState,
                     energy: None,
+                    cpu_changes: Vec::new(),
                     absent: vec![],
                 }),
                 profile: None,

@@ -372,6 +372,7 @@ fn a_recording_is_read_back_with_its_trace() {
             span: domain::Nanos::from_secs(3),
             frequency: domain::trace::FrequencySource::None,
             energy: None,
+            cpu_changes: Vec::new(),
             absent: vec!["no cpufreq".into()],
         },
     };

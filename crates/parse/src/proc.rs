@@ -13,6 +13,8 @@ pub mod role;
 pub mod schedstat;
 pub mod stat;
 
+use domain::inventory::CpuList;
+
 /// A file of the kernel does not read as its format says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {what} in line {line} of {file}: `{text}`; this kernel may be newer than this program")]
@@ -49,6 +51,14 @@ impl From<Error> for crate::kernel::Error {
 /// Where it is not a number of 64 bits.
 pub fn number(file: &'static str, text: &str) -> Result<u64, Error> {
     text.trim().parse().map_err(|_| Error::new(file, 1, "a number", text))
+}
+
+/// A list of CPUs alone in its file: `/sys/devices/system/cpu/online`.
+///
+/// # Errors
+/// Where it is none.
+pub fn cpu_list(file: &'static str, text: &str) -> Result<CpuList, Error> {
+    CpuList::parse(text.trim()).ok_or_else(|| Error::new(file, 1, "a list of CPUs", text))
 }
 
 /// The same with a sign: `current_now` and `power_now` of a battery.

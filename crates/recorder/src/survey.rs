@@ -2,7 +2,7 @@
 
 use crate::columns::{Block, Columns};
 use crate::replay::{Head, Replay, Sampled, Tick};
-use crate::source::disks;
+use crate::source::{disks, online};
 use crate::task::Owner;
 use crate::{Error, Result};
 use domain::Nanos;
@@ -39,16 +39,16 @@ impl Survey {
         let mut replay = Replay::open(path, BTreeMap::new())?;
         let mut columns = Columns::of(&replay);
         let mut disks = DiskTally::default();
+        let mut cpus = online::Changes::default();
         let (mut samples, mut last) = (0, None::<Tick>);
         let mut roles = [0; Role::ALL.len()];
         while let Some(tick) = replay.next()? {
             for (sampled, block) in replay.sources.iter().zip(&mut columns.blocks).filter(|(s, _)| s.changed)
             {
-                survey_source(sampled, block, &mut disks).map_err(|error| Error::Text {
-                    path: path.to_owned(),
-                    time: tick.time,
-                    error,
-                })?;
+                let text = sampled.text.as_ref().filter(|_| sampled.source.is(online::NAME));
+                let changed = text.map_or(Ok(()), |text| cpus.take(tick.time, text));
+                let surveyed = changed.and_then(|()| survey_source(sampled, block, &mut disks));
+                surveyed.map_err(|error| Error::Text { path: path.to_owned(), time: tick.time, error })?;
             }
             if let Some(tasks) = &replay.tasks {
                 roles = tasks.roles();
@@ -59,6 +59,8 @@ impl Survey {
         }
         columns.place(&replay);
         let mut absent = std::mem::take(&mut replay.absent);
+        let (cpu_changes, more_changes) = cpus.finish();
+        absent.extend(more_changes);
         if replay.end.is_none() {
             absent.push("the recording was not ended properly: its last samples may be missing".to_owned());
         }
@@ -70,6 +72,7 @@ impl Survey {
             frequency: replay.head.frequency,
             // What follows from its trace is known once that is read.
             energy: None,
+            cpu_changes,
             absent,
         };
         let used = Role::ALL.into_iter().zip(roles).filter(|(_, ns)| *ns > 0);

@@ -190,6 +190,25 @@ fn a_cpu_and_a_disk_that_vanish_become_none_and_not_zero() {
 }
 
 #[test]
+fn a_cpu_that_goes_offline_is_told_with_its_time_and_its_columns_end() {
+    let machine = Machine::new();
+    let online = "sys/devices/system/cpu/online";
+    machine.write(online, "0-1\n");
+    let recording = machine.record(|| {
+        machine.write("proc/stat", &without(STAT, "cpu1 "));
+        machine.write(online, "0\n");
+    });
+    let trace = trace(&recording);
+    let [change] = recording.report().cpu_changes[..] else { panic!("{:?}", recording.report()) };
+    assert_eq!((change.cpu, change.online, change.at), (1, false, trace.times[1]));
+    assert_eq!(trace.column("system.cpus_online"), Some(&[Some(2), Some(1)][..]));
+    assert_eq!(trace.column("cpu1.idle").unwrap()[1], None);
+    let back = machine.record(|| machine.write(online, "0-1\n"));
+    assert_eq!(back.report().cpu_changes.iter().map(|change| change.online).collect::<Vec<_>>(), [true]);
+    assert!(machine.record(|| {}).report().cpu_changes.is_empty());
+}
+
+#[test]
 fn a_disk_that_appears_has_done_what_it_counts() {
     let machine = Machine::new();
     let recording = machine.record(|| {

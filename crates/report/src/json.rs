@@ -22,7 +22,7 @@ use domain::request::{Op, Took};
 use domain::spent::Wait;
 use domain::time::Nanos;
 use domain::trace::Role;
-use domain::trial::Run;
+use domain::trial::{Run, Trial};
 use domain::units::{Bytes, Unit};
 use domain::windows::{GovernorWindows, Windows};
 use serde::Serialize;
@@ -52,6 +52,7 @@ pub fn json(report: &Report) -> String {
         trials: report.data.trials.len(),
         aa_floor: s.aa_floor,
         energy_by: costs::energy_by(report.data),
+        cpu_changes: report.data.trials.iter().flat_map(cpu_changes).collect(),
         cells: s.cells.iter().map(|cell| cell_view(report, cell)).collect(),
         effects: effects.collect(),
         attribution: (s.attribution.iter())
@@ -105,6 +106,9 @@ struct RunView<'a> {
     /// By what energy was measured, with the number of valid trials; absent where no trial says it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     energy_by: BTreeMap<String, usize>,
+    /// CPUs that went offline or came online during trials; absent where none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cpu_changes: Vec<CpuChangeView>,
     cells: Vec<CellView<'a>>,
     effects: Vec<EffectView<'a>>,
     attribution: Vec<AttributionView<'a>>,
@@ -338,6 +342,14 @@ struct TrialView {
     value: Option<f64>,
     validity: &'static str,
     why: Option<String>,
+}
+
+#[derive(Serialize)]
+struct CpuChangeView {
+    trial: String,
+    cpu: u32,
+    online: bool,
+    at_seconds: f64,
 }
 
 #[derive(Serialize)]
@@ -637,6 +649,16 @@ impl WindowsView {
             counts_waiting: all.counts_waiting,
         }
     }
+}
+
+fn cpu_changes(trial: &Trial) -> impl Iterator<Item = CpuChangeView> {
+    let recorder = trial.measurement.iter().filter_map(|measurement| measurement.recorder.as_ref());
+    recorder.flat_map(|recorder| &recorder.cpu_changes).map(|change| CpuChangeView {
+        trial: trial.key.folder(),
+        cpu: change.cpu,
+        online: change.online,
+        at_seconds: change.at.secs(),
+    })
 }
 
 fn trial_view(key: &TrialKey, value: Option<f64>, validity: &'static str, why: Option<String>) -> TrialView {

@@ -11,7 +11,7 @@ use domain::outcome::Metric;
 use domain::phase::Phase;
 use domain::profile::Profile;
 use domain::trace::Role;
-use domain::trial::DiskTotals;
+use domain::trial::{CpuChange, DiskTotals};
 use domain::units::Bytes;
 use events::Facts;
 use notebook::Recording;
@@ -44,6 +44,9 @@ pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl
     text.line(format_args!("frequency from: {}", recorder.frequency.name()));
     if let Some(energy) = &recorder.energy {
         text.line(format_args!("energy from: {}", energy.in_words()));
+    }
+    for change in &recorder.cpu_changes {
+        text.line(change.in_words());
     }
     for reason in &recorder.absent {
         text.line(format_args!("not recorded: {reason}"));
@@ -145,6 +148,7 @@ pub fn recording_json(
         "recorder_cpu_ns": recording.recorder.cpu.get(),
         "frequency_source": recording.recorder.frequency.name(),
         "energy_source": recording.recorder.energy.as_ref().map(energy_json),
+        "cpu_changes": recording.recorder.cpu_changes.iter().map(cpu_change_json).collect::<Vec<_>>(),
         "absent": recording.recorder.absent,
         "role_cpu_ns": roles,
         "disks": recording.disks.iter().map(disk_json).collect::<Vec<_>>(),
@@ -163,6 +167,10 @@ fn metrics_json(metrics: &BTreeMap<String, Metric>) -> Value {
 
 fn energy_json(energy: &EnergyAccount) -> Value {
     json!({ "source": energy.source.name(), "of": energy.of, "readings": energy.readings })
+}
+
+fn cpu_change_json(change: &CpuChange) -> Value {
+    json!({ "at_ns": change.at.get(), "cpu": change.cpu, "online": change.online })
 }
 
 fn phase_json(phase: &Phase) -> Value {

@@ -8,7 +8,7 @@ use domain::outcome::{Metric, cpu_busy};
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::Nanos;
 use domain::trace::Role;
-use domain::trial::{Disturbance, ThreadTime};
+use domain::trial::{CpuChange, Disturbance, ThreadTime};
 
 /// Share of the wanted CPU time that the hypervisor may give to others: what a guest loses on a host that is
 /// not overcommitted stays below 1%, and storage results follow it about one to one.
@@ -66,6 +66,29 @@ pub fn judge_settings(records: &[SettingRecord], changed: &[SettingName]) -> Vec
     };
     records.iter().filter(|record| changed.contains(&record.setting)).map(describe).collect()
 }
+
+/// Adds CPUs that went or came during the recording: one that was back before the end is in no snapshot.
+pub fn judge_cpus(disturbances: &mut Vec<Disturbance>, changes: &[CpuChange]) {
+    if changes.is_empty() {
+        return;
+    }
+    let told: Vec<String> = changes.iter().take(MAX_TOLD).map(CpuChange::in_words).collect();
+    let more = match changes.len().saturating_sub(MAX_TOLD) {
+        0 => String::new(),
+        more => format!(", and {more} more changes"),
+    };
+    let told = format!("{}{more}", told.join(", "));
+    match disturbances.iter_mut().find(|disturbance| disturbance.kind == CPUS_CHANGED) {
+        Some(known) => known.detail.push_str(&format!("; {told}")),
+        None => disturbances.push(disturbance(CPUS_CHANGED, format!("{told}; the bound is none"))),
+    }
+}
+
+/// How many changes of CPUs a disturbance names; the recorder's account has more.
+const MAX_TOLD: usize = 8;
+
+/// The kind of a disturbance by CPUs that go or come.
+const CPUS_CHANGED: &str = "cpus-changed";
 
 /// Names the threads behind an `other-load`, where a recording knows them.
 pub fn name_culprits(disturbances: &mut [Disturbance], threads: &[ThreadTime]) {
@@ -184,7 +207,7 @@ fn suspended(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
 
 fn cpus_changed(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
     let (was, is) = (before.online.as_ref()?, after.online.as_ref()?);
-    (was != is).then(|| disturbance("cpus-changed", format!("CPUs {was} were online before and {is} after")))
+    (was != is).then(|| disturbance(CPUS_CHANGED, format!("CPUs {was} were online before and {is} after")))
 }
 
 fn mounts_changed(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
@@ -356,5 +379,29 @@ mod tests {
             `read_ahead_kb@loop3` was `16` before the workload and is `64` after it: somebody else changed `/sys/block/loop3/queue/read_ahead_kb`, or the kernel did not keep the value
             `read_ahead_kb@loop3` was `16` before the workload and is not readable after it: somebody else changed `/sys/block/loop3/queue/read_ahead_kb`, or the kernel did not keep the value"#]]
         .assert_eq(&told.iter().map(|d| d.detail.as_str()).collect::<Vec<_>>().join("\n"));
+    }
+
+    #[test]
+    fn a_cpu_that_was_away_for_a_while_disturbs_although_it_is_back_at_the_end() {
+        let change = |at, online| CpuChange { at: Nanos::from_millis(at), cpu: 3, online };
+        let mut told = Vec::new();
+        judge_cpus(&mut told, &[]);
+        assert!(told.is_empty());
+        judge_cpus(&mut told, &[change(1200, false), change(2500, true)]);
+        let text = "CPU 3 went offline at 1.20 s, CPU 3 came online at 2.50 s; the bound is none";
+        assert_eq!(told, [disturbance("cpus-changed", text.into())]);
+        // What the snapshots show is told once, with when it was.
+        let mut known = vec![disturbance("cpus-changed", "CPUs 0-3 were online before and 0-2 after".into())];
+        judge_cpus(&mut known, &[change(1200, false)]);
+        let text = "CPUs 0-3 were online before and 0-2 after; CPU 3 went offline at 1.20 s";
+        assert_eq!(known, [disturbance("cpus-changed", text.into())]);
+    }
+
+    #[test]
+    fn of_many_changes_some_are_named() {
+        let change = CpuChange { at: Nanos::ZERO, cpu: 1, online: true };
+        let mut told = Vec::new();
+        judge_cpus(&mut told, &[change; 20]);
+        assert!(told[0].detail.ends_with(", and 12 more changes; the bound is none"), "{}", told[0].detail);
     }
 }

@@ -268,6 +268,8 @@ impl RecordedTrial {
         let of_role = |role| used(&measurement.roles, role).max(used(&waited_for, role));
         let study = of_role(Role::Workload) + of_role(Role::Beside);
         measurement.disturbances = guards::judge(&self.before, &self.after, study, resyncs);
+        let changes = measurement.recorder.as_ref().map(|recorder| recorder.cpu_changes.as_slice());
+        guards::judge_cpus(&mut measurement.disturbances, changes.unwrap_or_default());
         guards::name_culprits(&mut measurement.disturbances, &measurement.threads);
         Ok(measurement)
     }

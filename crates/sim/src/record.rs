@@ -90,6 +90,7 @@ impl<'a> Recorder<'a> {
                 span: Nanos::new(self.last),
                 frequency: FrequencySource::TimeInState,
                 energy: None,
+                cpu_changes: Vec::new(),
                 absent: Vec::new(),
             }),
         }

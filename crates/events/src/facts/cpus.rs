@@ -99,6 +99,11 @@ impl Cpu {
         Some((tid, ns))
     }
 
+    /// Until when all is accounted: its last event that says who ran.
+    pub fn accounted(&self) -> u64 {
+        self.accounted
+    }
+
     /// Another thread runs from here on.
     pub fn switched_to(&mut self, tid: u32) {
         self.running = Some(tid);

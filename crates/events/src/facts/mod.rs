@@ -159,6 +159,8 @@ struct Collecting<'t, F> {
     tables: &'t Tables,
     begin: u64,
     last: u64,
+    /// How many changes of CPUs were taken up.
+    cpu_changes: usize,
     cpus: BTreeMap<u16, Cpu>,
     tasks: Tasks<'t>,
     requests: Requests<'t>,
@@ -177,6 +179,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             tables,
             begin,
             last: begin,
+            cpu_changes: 0,
             cpus: BTreeMap::new(),
             tasks: Tasks::new(tables, begin),
             requests: Requests::new(tables),
@@ -192,6 +195,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
         let end = self.tables.end.map_or(u64::MAX, Nanos::get);
         let now = event.time.get().clamp(self.begin, end.max(self.begin));
         self.last = now.max(self.last);
+        self.cpus_change_until(now);
         let Event { cpu, tid, context, what, .. } = *event;
         match what {
             What::Switch { prev, prev_comm, left, next, next_comm, .. } => {
@@ -332,6 +336,21 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
         Some((number, self.cpus.entry(number).or_insert_with(|| Cpu::new(begin))))
     }
 
+    /// CPUs that went and came until now. What one did since its last event is not known, and stays so: perf
+    /// takes its events away with it, and gives none back (kernel/events/core.c, `perf_event_exit_cpu`).
+    fn cpus_change_until(&mut self, now: u64) {
+        let changes = &self.tables.cpu_changes;
+        while let Some((_, number, _)) = changes.get(self.cpu_changes).filter(|(at, ..)| at.get() <= now) {
+            self.cpu_changes += 1;
+            self.lost(*number);
+            let Some((number, cpu)) = self.cpu((*number).into()) else { continue };
+            let until = cpu.accounted();
+            if let Some((khz, since)) = cpu.ends_at(until) {
+                self.give(since, until, AT(number, khz));
+            }
+        }
+    }
+
     fn lost(&mut self, cpu: u16) {
         if let Some((_, cpu)) = self.cpu(cpu.into()) {
             cpu.lost();
@@ -344,6 +363,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
     /// The recording's end: what is under way ends here. Gives when that is.
     fn end(&mut self) -> u64 {
         let end = self.tables.end.map_or(self.last, Nanos::get).max(self.begin);
+        self.cpus_change_until(end);
         let numbers: Vec<u16> = self.cpus.keys().copied().collect();
         for cpu in numbers {
             self.of_cpu(end, cpu.into(), AT, |cpu| cpu.ends_at(end));

@@ -187,7 +187,8 @@ pub(crate) mod tests {
     use domain::time::{Nanos, Timestamp};
     use domain::trace::{FrequencySource, Role};
     use domain::trial::{
-        DiskTotals, Disturbance, Measurement, Origin, Provenance, RecorderReport, ThreadTime, Validity,
+        CpuChange, DiskTotals, Disturbance, Measurement, Origin, Provenance, RecorderReport, ThreadTime,
+        Validity,
     };
     use domain::units::{Hertz, Microjoules, Unit};
     use domain::windows::{GovernorWindows, Windows};
@@ -322,14 +323,21 @@ pub(crate) mod tests {
             Just(FrequencySource::None),
         ];
         let energy = option::of(energy());
-        (any::<u64>(), any::<u64>(), nanos(), nanos(), frequency, energy, vec(any::<String>(), 0..3))
-            .prop_map(|(samples, missed, cpu, span, frequency, energy, absent)| RecorderReport {
+        let change = (nanos(), any::<u32>(), any::<bool>()).prop_map(|(at, cpu, online)| CpuChange {
+            at,
+            cpu,
+            online,
+        });
+        let changes = vec(change, 0..3);
+        (any::<u64>(), any::<u64>(), nanos(), nanos(), frequency, energy, changes, vec(any::<String>(), 0..3))
+            .prop_map(|(samples, missed, cpu, span, frequency, energy, cpu_changes, absent)| RecorderReport {
                 samples,
                 missed,
                 cpu,
                 span,
                 frequency,
                 energy,
+                cpu_changes,
                 absent,
             })
     }

@@ -400,6 +400,9 @@ impl Rings {
             text(&self.online_now[..length]),
             now.saturating_sub(self.origin)
         );
+        for (cpu, online) in changes(&text(&self.online_then), &text(&self.online_now[..length])) {
+            self.frame(Kind::Cpu, cpu, &[&now.get().to_le_bytes(), &[online.into()]]);
+        }
         self.online_then.clear();
         self.online_then.extend_from_slice(&self.online_now[..length]);
         self.frame(Kind::Absent, 0, &[note.as_bytes()]);
@@ -458,6 +461,15 @@ impl Rings {
     }
 }
 
+/// The CPUs that are in one of two lists alone, each with whether that is the second.
+fn changes(then: &str, now: &str) -> Vec<(u16, bool)> {
+    let list = |text: &str| cpu_list::parse(text).unwrap_or_default();
+    let (then, now) = (list(then), list(now));
+    let gone = then.iter().filter(|cpu| !now.contains(*cpu)).map(|cpu| (cpu, false));
+    let come = now.iter().filter(|cpu| !then.contains(*cpu)).map(|cpu| (cpu, true));
+    gone.chain(come).filter_map(|(cpu, online)| Some((u16::try_from(cpu).ok()?, online))).collect()
+}
+
 /// What refuses, by its value, and what would allow it.
 fn why_refused(error: &io::Error, roots: &Roots) -> String {
     match error.raw_os_error() {
@@ -490,6 +502,12 @@ mod tests {
         assert_eq!(kib(10, 64), 2048);
         assert_eq!(kib(10, 512), 512);
         assert!(kib(1000, 4096) * 4096 <= 512 << 10);
+    }
+
+    #[test]
+    fn cpus_that_went_and_came_are_those_of_one_list_alone() {
+        assert_eq!(changes("0-3", "0,2-4"), [(1, false), (4, true)]);
+        assert_eq!(changes("0-3", "0-3"), []);
     }
 
     #[test]

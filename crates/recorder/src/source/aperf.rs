@@ -33,6 +33,11 @@ impl Format for Counters {
     /// order of the machine that recorded them.
     fn values(&self, _: &str, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Error> {
         let (words, _) = bytes.as_chunks::<8>();
+        // A CPU that goes offline takes its events out of their group, for good: the leader stands still
+        // then, alone (kernel/events/core.c, `perf_event_exit_cpu`), and counts nothing of what follows.
+        if words.first().map(|count| u64::from_ne_bytes(*count)) != Some(NAMES.len() as u64) {
+            return Ok(());
+        }
         for (field, word) in words.iter().skip(1).take(NAMES.len()).enumerate() {
             take("", field, u64::from_ne_bytes(*word));
         }
@@ -115,6 +120,12 @@ mod tests {
         let bytes: Vec<u8> = [3_u64, 10, 20, 30].into_iter().flat_map(u64::to_ne_bytes).collect();
         let read: Vec<u64> = values(&Counters, "0", &bytes).into_iter().map(|(.., value)| value).collect();
         assert_eq!(read, [10, 20, 30]);
+    }
+
+    #[test]
+    fn a_leader_that_is_left_alone_when_its_cpu_went_offline_has_no_value() {
+        let bytes: Vec<u8> = [1_u64, 10].into_iter().flat_map(u64::to_ne_bytes).collect();
+        assert!(values(&Counters, "0", &bytes).is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod frequency;
 mod hwmon;
 mod idle;
 mod memory;
+pub mod online;
 mod pressure;
 
 pub use aperf::AperfGroup;
@@ -72,6 +73,7 @@ pub struct Group {
 /// All of them, in the order of a trace's columns. Those of energy are in the order in which one is taken.
 pub const GROUPS: &[Group] = &[
     cpus::GROUP,
+    online::GROUP,
     disks::GROUP,
     pressure::GROUP,
     memory::GROUP,
@@ -225,6 +227,7 @@ mod tests {
         // Spools of every version so far have these.
         for label in [
             "stat",
+            "cpus-online",
             "disks",
             "pressure io",
             "memory",

@@ -13,7 +13,7 @@ use domain::Nanos;
 use domain::lab::{LabAccount, StateRecord};
 use domain::setting::SettingRecord;
 use domain::trace::Role;
-use domain::trial::{Measurement, Origin, Trial};
+use domain::trial::{CpuChange, Measurement, Origin, Trial};
 use domain::units::Unit;
 
 /// A trial as a document, with what its trace says of frequencies and states.
@@ -121,8 +121,15 @@ fn recorder(measurement: &Measurement) -> Vec<Block> {
         recorder.frequency.name()
     ));
     let energy = recorder.energy.as_ref().map(|energy| item(format!("energy from: {}", energy.in_words())));
+    let changes = recorder.cpu_changes.iter().map(|change| item(change_in_words(change)));
     let absent = recorder.absent.iter().map(|reason| item(format!("not recorded: {reason}")));
-    [Block::Gap, recorded].into_iter().chain(energy).chain(absent).collect()
+    [Block::Gap, recorded].into_iter().chain(energy).chain(changes).chain(absent).collect()
+}
+
+/// `CPU 3 went offline at 1.20 s; what is summed of it ends there`.
+fn change_in_words(change: &CpuChange) -> String {
+    let what = if change.online { "begins" } else { "ends" };
+    format!("{}; what is summed of it {what} there", change.in_words())
 }
 
 fn commands(trial: &Trial, measurement: &Measurement) -> Vec<Block> {

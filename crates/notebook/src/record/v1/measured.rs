@@ -11,7 +11,7 @@ use domain::request::{Op, Served, Took};
 use domain::spent::{Spent, Wait};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role};
-use domain::trial::{DiskTotals, Disturbance, Measurement, RecorderReport, ThreadTime};
+use domain::trial::{CpuChange, DiskTotals, Disturbance, Measurement, RecorderReport, ThreadTime};
 use domain::units::Unit;
 use domain::windows::{GovernorWindows, Windows};
 use serde::{Deserialize, Serialize};
@@ -192,7 +192,17 @@ pub(super) struct RecorderRecord {
     frequency: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     energy: Option<EnergyRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cpu_changes: Vec<CpuChangeRecord>,
     absent: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CpuChangeRecord {
+    at_ns: u64,
+    cpu: u32,
+    online: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -651,6 +661,13 @@ impl From<&RecorderReport> for RecorderRecord {
                 of: energy.of.clone(),
                 readings: energy.readings,
             }),
+            cpu_changes: (r.cpu_changes.iter())
+                .map(|change| CpuChangeRecord {
+                    at_ns: change.at.get(),
+                    cpu: change.cpu,
+                    online: change.online,
+                })
+                .collect(),
             absent: r.absent.clone(),
         }
     }
@@ -673,6 +690,13 @@ impl TryFrom<RecorderRecord> for RecorderReport {
             span: Nanos::new(record.span_ns),
             frequency,
             energy: record.energy.map(energy).transpose()?,
+            cpu_changes: (record.cpu_changes.into_iter())
+                .map(|change| CpuChange {
+                    at: Nanos::new(change.at_ns),
+                    cpu: change.cpu,
+                    online: change.online,
+                })
+                .collect(),
             absent: record.absent,
         })
     }
