@@ -109,14 +109,26 @@ pub struct Spec<'a> {
 /// By which a library comes before the program that is started (ld.so(8)).
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// The plugin as [`PRELOAD`] names it, in which colons and spaces separate.
-fn preloaded(plugin: &Path) -> Result<PathBuf> {
+/// The plugin as [`PRELOAD`] names it, in which colons and spaces separate. A script in QEMU's place could
+/// not start: the plugin wants what QEMU has.
+fn preloaded(plugin: &Path, qemu: &Path) -> Result<PathBuf> {
+    const INSTEAD: &str = "or have the study stretch its times instead (`clock = \"host\"` under [lab])";
+    let mut first = [0; 2];
+    let is_script =
+        File::open(qemu).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"#!";
+    if is_script {
+        let why = format!(
+            "it is a script, which a guest with a slowed clock cannot be started by; name QEMU itself, {INSTEAD}"
+        );
+        return Err(Error::file("start", qemu, io::Error::other(why)));
+    }
     let path = plugin.canonicalize().map_err(|error| Error::file("find", plugin, error))?;
     match path.to_str() {
         Some(text) if !text.contains([':', ' ']) => Ok(path),
         _ => {
-            let why = "a colon or a space in its path would end it there; put Flyball into a folder without, or leave \
-                       `clock = \"slowed\"` out";
+            let why = format!(
+                "a colon or a space would end its path there; put Flyball into a folder without, {INSTEAD}"
+            );
             Err(Error::file("load before QEMU", plugin, io::Error::other(why)))
         }
     }
@@ -183,7 +195,7 @@ impl Vm {
             let PStatesSpec { table, plugin, dilated } = *pstates;
             line.args(["-plugin", &pacing::plugin_argument(plugin, table, dilated, &record_path)]);
             if dilated.slowed > 1.0 {
-                line.env(PRELOAD, preloaded(plugin)?);
+                line.env(PRELOAD, preloaded(plugin, &qemu)?);
             }
             line.env_remove(PLUGIN_API.0);
             if release >= PLUGIN_API_7 {
@@ -659,6 +671,23 @@ mod tests {
         std::fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let text = qemu(Some(&old)).unwrap_err().to_string();
         assert!(text.contains("version 7.2.22, and at least 9.1"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_loaded_before_qemu_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str, content: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            path
+        };
+        let (qemu, script) = (make("qemu", "\x7fELF"), make("script", "#!/bin/sh\n"));
+        let (plugin, spaced) = (make("plugin.so", ""), make("a plugin.so", ""));
+        assert_eq!(preloaded(&plugin, &qemu).unwrap(), plugin.canonicalize().unwrap());
+        let told = |plugin: &Path, qemu: &Path| preloaded(plugin, qemu).unwrap_err().to_string();
+        assert!(told(&plugin, &script).contains("it is a script"), "{}", told(&plugin, &script));
+        assert!(told(&spaced, &qemu).contains("a colon or a space"), "{}", told(&spaced, &qemu));
+        assert!(told(&folder.path().join("none.so"), &qemu).contains("cannot find"), "it is not there");
     }
 
     #[test]
