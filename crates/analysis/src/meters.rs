@@ -1,5 +1,5 @@
-//! What the energy counters of a trace counted from its first row to its last, wraps included; where power was
-//! sampled, its integral. Which columns these are, `domain::energy` says.
+//! What the energy counters of a trace counted from its first row to its last, wraps included; where power
+//! was sampled, its integral. Which columns these are, `domain::energy` says.
 //!
 //! Source: kernel `Documentation/power/powercap/powercap.rst`. RAPL counts in steps of about 1 ms, so that a
 //! figure over less than a tenth of a second is rough. On servers a package does not include its memory; on

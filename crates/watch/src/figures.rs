@@ -24,7 +24,8 @@ pub struct CpuNow {
     pub idle: Option<(u32, f64)>,
 }
 
-/// A reading of power that is older is not shown: the recorder takes one every two seconds at the least often.
+/// A reading of power that is older is not shown: the recorder takes one every two seconds at the least
+/// often.
 const POWER_SPAN: Nanos = Nanos::from_secs(3);
 
 /// What one block device does.

@@ -1,5 +1,5 @@
-//! What batteries deliver while the machine runs on them, where neither RAPL nor hwmon shows its energy (kernel
-//! `Documentation/ABI/testing/sysfs-class-power`).
+//! What batteries deliver while the machine runs on them, where neither RAPL nor hwmon shows its energy
+//! (kernel `Documentation/ABI/testing/sysfs-class-power`).
 //!
 //! All files of all supplies are one source, read at one sample: the power of a battery means what its state
 //! and that of the mains say. A reading asks the firmware, and its answer is often a second old, or more.

@@ -1,7 +1,7 @@
 //! Which CPUs are online (`/sys/devices/system/cpu/online`; kernel `Documentation/core-api/cpu_hotplug.rst`).
 //!
-//! Files and counters of one that goes offline vanish, or stand still. So it is told which went when, and which
-//! came.
+//! Files and counters of one that goes offline vanish, or stand still. So it is told which went when, and
+//! which came.
 
 use super::{Format, Group, Take, gauge};
 use crate::recorder::Roots;
