@@ -26,8 +26,11 @@ pub fn profile(data: &RunData, cell: &CellId) -> Option<Profile> {
 pub fn windows(data: &RunData, cell: &CellId) -> Option<GovernorWindows> {
     let mut of_trials = measurements(data, cell).filter_map(|measured| measured.windows.as_ref());
     let mut all = of_trials.next()?.clone();
-    for (cpu, windows) in of_trials.flat_map(|windows| &windows.cpus) {
-        all.cpus.entry(*cpu).or_default().add_all(windows);
+    for windows in of_trials {
+        for (cpu, windows) in &windows.cpus {
+            all.cpus.entry(*cpu).or_default().add_all(windows);
+        }
+        all.shared.extend(windows.shared.clone());
     }
     Some(all)
 }

@@ -1,6 +1,6 @@
 //! How busy CPUs were between two samples of their governor: what ondemand and conservative decide by.
 
-use crate::inventory::Cpufreq;
+use crate::inventory::{CpuList, Cpufreq, Policy};
 use crate::order;
 use crate::time::Nanos;
 use std::collections::BTreeMap;
@@ -18,8 +18,12 @@ pub struct GovernorWindows {
     /// Whether a CPU that waits for I/O counts as busy for the governor (`io_is_busy`), or raises what it
     /// goes by (intel_pstate's boost): it then sees more load than is counted here.
     pub counts_waiting: bool,
-    /// By CPU; at most [`GovernorWindows::MAX_CPUS`], the busiest.
+    /// By CPU, or by the number of the policy of several CPUs; at most [`GovernorWindows::MAX_CPUS`], the
+    /// busiest.
     pub cpus: BTreeMap<u16, Windows>,
+    /// The CPUs of those policies of several, by their numbers: their windows are of the busiest CPU of each
+    /// window.
+    pub shared: BTreeMap<u16, CpuList>,
 }
 
 /// The windows of one CPU.
@@ -40,9 +44,18 @@ impl GovernorWindows {
     pub const MAX_CPUS: usize = 8;
 
     /// The windows of CPUs whose governors are these; `None` where there is none, or where a governor decides
-    /// for several CPUs at once, of which any may have taken the sample.
-    pub fn of(cpus: BTreeMap<u16, Windows>, cpufreq: &Cpufreq) -> Option<Self> {
-        if cpus.is_empty() || !cpufreq.decides_for_each_cpu() {
+    /// for several CPUs at once that were not recorded as one policy's: any of them may have taken a sample.
+    pub fn of(
+        cpus: BTreeMap<u16, Windows>,
+        recorded: &BTreeMap<u16, Vec<u16>>,
+        cpufreq: &Cpufreq,
+    ) -> Option<Self> {
+        let of_policy = |policy: &Policy| {
+            let cpus = recorded.get(&u16::try_from(policy.id).ok()?)?;
+            policy.cpus.iter().eq(cpus.iter().map(|cpu| u32::from(*cpu))).then_some(())
+        };
+        let shared = || cpufreq.policies.iter().filter(|policy| policy.cpus.len() > 1);
+        if cpus.is_empty() || shared().any(|policy| of_policy(policy).is_none()) {
             return None;
         }
         let mut cpus: Vec<(u16, Windows)> = cpus.into_iter().collect();
@@ -54,6 +67,10 @@ impl GovernorWindows {
         Some(Self {
             threshold: threshold.or_else(|| is_intel.then_some(INTEL_POWERSAVE)),
             counts_waiting: is_intel || tunable("io_is_busy") == Some("1"),
+            shared: shared()
+                .filter_map(|policy| Some((u16::try_from(policy.id).ok()?, policy.cpus.clone())))
+                .filter(|(number, _)| cpus.iter().any(|(kept, _)| kept == number))
+                .collect(),
             cpus: cpus.into_iter().collect(),
         })
     }
@@ -64,7 +81,15 @@ impl GovernorWindows {
         Some(windows.above(self.threshold?))
     }
 
-    /// The CPU that was busiest within its windows.
+    /// How one of them is called: `CPU 3`, `policy 0 (CPUs 0-3)`.
+    pub fn named(&self, cpu: u16) -> String {
+        match self.shared.get(&cpu) {
+            Some(cpus) => format!("policy {cpu} (CPUs {cpus})"),
+            None => format!("CPU {cpu}"),
+        }
+    }
+
+    /// The CPU that was busiest within its windows, or policy.
     pub fn busiest(&self) -> Option<(u16, &Windows)> {
         let share = |windows: &Windows| windows.load().unwrap_or(0.0);
         let cpus = self.cpus.iter().map(|(cpu, windows)| (*cpu, windows));
@@ -160,6 +185,33 @@ mod tests {
         let mut twice = windows.clone();
         twice.add_all(&windows);
         assert_eq!((twice.all(), twice.load()), (6, windows.load()));
+    }
+
+    #[test]
+    fn a_policy_of_several_cpus_has_windows_where_it_was_recorded_as_one() {
+        let policy = |id, cpus: &str| Policy { id, cpus: CpuList::parse(cpus).unwrap(), ..Policy::default() };
+        let with = |policies| Cpufreq {
+            policies,
+            intel_pstate: None,
+            amd_pstate: None,
+            boost: None,
+            frequency_invariant: None,
+            tunables: BTreeMap::new(),
+        };
+        let cpufreq = with(vec![policy(0, "0-1"), policy(2, "2")]);
+        let mut window = Windows::default();
+        window.add(None, Nanos::from_millis(10), Nanos::from_millis(4));
+        let windows: BTreeMap<u16, Windows> = [(0, window.clone()), (2, window)].into();
+        let all = GovernorWindows::of(windows.clone(), &[(0, vec![0, 1]), (2, vec![2])].into(), &cpufreq);
+        let all = all.unwrap();
+        assert_eq!((all.named(0), all.named(2)), ("policy 0 (CPUs 0-1)".into(), "CPU 2".into()));
+        for recorded in [vec![], vec![(0, vec![0])], vec![(0, vec![0, 1, 3])]] {
+            let recorded = recorded.into_iter().collect();
+            assert_eq!(GovernorWindows::of(windows.clone(), &recorded, &cpufreq), None, "{recorded:?}");
+        }
+        let alone = with(vec![policy(0, "0"), policy(2, "2")]);
+        let all = GovernorWindows::of(windows, &BTreeMap::new(), &alone).unwrap();
+        assert!(all.shared.is_empty(), "as in recordings of earlier versions");
     }
 
     #[test]

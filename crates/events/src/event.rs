@@ -237,6 +237,8 @@ pub enum What {
     WorkBegin {
         /// The function's address.
         function: u64,
+        /// The address of what was queued (`struct work_struct`), where it was recorded.
+        work: Option<u64>,
     },
     /// It has executed it.
     WorkEnd,

@@ -73,10 +73,12 @@ pub enum Kind {
     /// The header's CPU was found offline, or online again: time u64 ns, whether it is online u8. Its records
     /// end before that, and none of its follow.
     Cpu = 16,
+    /// The CPUs of a frequency policy, u16 each; the header has the policy's number.
+    Policy = 17,
 }
 
 impl Kind {
-    const ALL: [Kind; 16] = [
+    const ALL: [Kind; 17] = [
         Kind::Head,
         Kind::Format,
         Kind::Data,
@@ -93,6 +95,7 @@ impl Kind {
         Kind::Profile,
         Kind::Period,
         Kind::Cpu,
+        Kind::Policy,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -208,6 +211,10 @@ pub struct Tables {
     pub period: Option<Nanos>,
     /// CPUs that were found offline, or online again, in order: when, which, whether it is online.
     pub cpu_changes: Vec<(Nanos, u16, bool)>,
+    /// The CPUs of each frequency policy, by its number; empty where they were not declared.
+    pub policies: BTreeMap<u16, Vec<u16>>,
+    /// The policy of each CPU.
+    policy_of: BTreeMap<u16, u16>,
 }
 
 impl Tables {
@@ -235,6 +242,8 @@ impl Tables {
             end: None,
             period: None,
             cpu_changes: Vec::new(),
+            policies: BTreeMap::new(),
+            policy_of: BTreeMap::new(),
         };
         loop {
             let at = frames.at;
@@ -269,6 +278,7 @@ impl Tables {
             Kind::End => fields.u64().map(|ns| self.end = Some(Nanos::new(ns))),
             Kind::Period => fields.u64().filter(|ns| *ns > 0).map(|ns| self.period = Some(Nanos::new(ns))),
             Kind::Cpu => self.cpu(frame.cpu, fields),
+            Kind::Policy => self.policy(frame.cpu, bytes),
             Kind::Head | Kind::Data | Kind::Round | Kind::Profile => None,
         };
         understood.ok_or(Error::Damaged { at, what: "frame" })
@@ -320,6 +330,27 @@ impl Tables {
         let address = fields.u64()?;
         let name = fields.text();
         (self.symbols.len() < MAX_SYMBOLS).then(|| drop(self.symbols.insert(address, name)))
+    }
+
+    /// A CPU has one policy.
+    fn policy(&mut self, number: u16, bytes: &[u8]) -> Option<()> {
+        let (cpus, rest) = bytes.as_chunks::<2>();
+        let cpus: Vec<u16> = cpus.iter().map(|cpu| u16::from_le_bytes(*cpu)).collect();
+        if !rest.is_empty() || cpus.is_empty() || u32::from(number) >= MAX_CPUS {
+            return None;
+        }
+        for cpu in &cpus {
+            let is_new = u32::from(*cpu) < MAX_CPUS && self.policy_of.insert(*cpu, number).is_none();
+            is_new.then_some(())?;
+        }
+        self.policies.insert(number, cpus).is_none().then_some(())
+    }
+
+    /// The number of the policy that a CPU's frequency is decided in, with all CPUs of it; `None` where that
+    /// was not declared.
+    pub fn policy_of(&self, cpu: u16) -> Option<(u16, &[u16])> {
+        let number = *self.policy_of.get(&cpu)?;
+        Some((number, self.policies.get(&number)?))
     }
 
     fn cpu(&mut self, cpu: u16, mut fields: Fields<'_>) -> Option<()> {

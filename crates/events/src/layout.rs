@@ -95,7 +95,7 @@ enum Layout {
     BioComplete(SpanAt, Text, Number),
     Issue(SpanAt, Text),
     Complete(SpanAt, Text, Number),
-    WorkBegin(Number),
+    WorkBegin(Number, Option<Number>),
     WorkEnd,
     Timer,
     LockBegin,
@@ -183,7 +183,7 @@ impl Layout {
             "block/block_bio_complete" => Self::BioComplete(span()?, text("rwbs")?, error()?),
             "block/block_rq_issue" => Self::Issue(span()?, text("rwbs")?),
             "block/block_rq_complete" => Self::Complete(span()?, text("rwbs")?, error()?),
-            "workqueue/workqueue_execute_start" => Self::WorkBegin(number("function")?),
+            "workqueue/workqueue_execute_start" => Self::WorkBegin(number("function")?, number("work")),
             "workqueue/workqueue_execute_end" => Self::WorkEnd,
             "timer/hrtimer_expire_entry" | "timer/timer_expire_entry" => Self::Timer,
             "lock/contention_begin" => Self::LockBegin,
@@ -243,7 +243,9 @@ impl Layout {
                 let failed = error.get(raw)? != 0;
                 What::Complete { span: span.get(raw)?, op: rwbs.op(raw)?, failed }
             }
-            Self::WorkBegin(function) => What::WorkBegin { function: function.get(raw)? },
+            Self::WorkBegin(function, work) => {
+                What::WorkBegin { function: function.get(raw)?, work: work.and_then(|work| work.get(raw)) }
+            }
             Self::WorkEnd => What::WorkEnd,
             Self::Timer => What::Timer,
             Self::LockBegin => What::LockBegin,

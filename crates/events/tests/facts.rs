@@ -6,6 +6,7 @@ mod made;
 
 use domain::Nanos;
 use domain::trace::Role;
+use domain::windows::Windows;
 use events::facts::{Did, Interval, Spent, Wait, intervals};
 use events::{Kind, Op, Owner};
 use made::{File, HARDIRQ};
@@ -359,6 +360,67 @@ fn what_a_governor_saw_is_how_busy_the_cpu_was_between_two_of_its_samples() {
     })
     .unwrap();
     assert_eq!(drawn, [(10, 4), (20, 2)]);
+}
+
+/// A governor of two CPUs of one policy, which takes its samples on either; `declared` are the policies, and
+/// `work` what is executed on CPU 1.
+fn shared_windows(declared: &[(u16, &[u16])], work: u64) -> std::collections::BTreeMap<u16, Windows> {
+    let mut file = File::of_cpus(3);
+    for (number, cpus) in declared {
+        let bytes: Vec<u8> = cpus.iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
+        file.frame(Kind::Policy, *number, &bytes);
+    }
+    for cpu in [0, 1] {
+        let fields = [("state", 800_000), ("cpu_id", u64::from(cpu))];
+        file.event(cpu, 0, "power/cpu_frequency", &fields);
+    }
+    let sample = |file: &mut File, cpu: u16, time, kworker, work| {
+        file.switch(cpu, time, 0, 0, kworker);
+        let fields = [("common_pid", kworker), ("work", work), ("function", 0x77)];
+        file.event(cpu, time, "workqueue/workqueue_execute_start", &fields);
+        file.event(cpu, time, "workqueue/workqueue_execute_end", &[("common_pid", kworker)]);
+        file.switch(cpu, time, kworker, SLEEPS, 0);
+    };
+    file.switch(1, 0, 0, 0, 0);
+    sample(&mut file, 0, 10 * US, 9, 0xa0);
+    file.switch(1, 12 * US, 0, 0, 7);
+    // CPU 1 is busy for 8 of 10, then it is for 3 of 10, and still runs when the sample is taken on it.
+    sample(&mut file, 0, 20 * US, 9, 0xa0);
+    file.switch(1, 23 * US, 7, SLEEPS, 0);
+    file.switch(0, 24 * US, 0, 0, 6);
+    file.switch(0, 29 * US, 6, SLEEPS, 0);
+    sample(&mut file, 1, 30 * US, 8, work);
+    file.symbol(0x77, "dbs_work_handler");
+    file.end(40 * US);
+    file.facts().windows
+}
+
+#[test]
+fn a_governor_of_several_cpus_sees_the_busiest_wherever_it_takes_its_sample() {
+    let windows = shared_windows(&[(0, &[0, 1])], 0xa0);
+    assert_eq!(windows.keys().copied().collect::<Vec<_>>(), [0]);
+    assert_eq!(windows[&0].counts, [((Some(800_000), 50), 1), ((Some(800_000), 80), 1)].into());
+    assert_eq!((windows[&0].time, windows[&0].busy), (Nanos::new(20 * US), Nanos::new(13 * US)));
+    // Without the policies each CPU is one by itself, as in recordings of earlier versions.
+    let alone = shared_windows(&[], 0xa0);
+    assert_eq!(alone[&0].counts, [((Some(800_000), 0), 1)].into());
+    // Of CPU 2 nothing was seen, so that it may have been the busiest.
+    assert!(shared_windows(&[(0, &[0, 1, 2])], 0xa0).is_empty());
+}
+
+#[test]
+fn whose_sample_it_is_nobody_knows_where_one_governor_samples_in_two_policies() {
+    let policies: [(u16, &[u16]); 2] = [(0, &[0]), (1, &[1])];
+    assert_eq!(shared_windows(&policies, 0xa1).len(), 1, "each has work of its own");
+    assert!(shared_windows(&policies, 0xa0).is_empty());
+}
+
+#[test]
+fn policies_that_share_a_cpu_are_damage() {
+    let mut file = File::new();
+    file.frame(Kind::Policy, 0, &[0, 0, 1, 0]);
+    file.frame(Kind::Policy, 1, &[1, 0]);
+    assert!(events::Tables::read(Cursor::new(&file.bytes)).is_err());
 }
 
 #[test]

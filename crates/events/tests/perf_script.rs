@@ -182,7 +182,7 @@ fn older_and_newer_kernels_print_the_same_event_in_other_words() {
     assert_eq!(one("power:cpu_idle", "state=4294967295 cpu_id=1"), What::Idle { cpu: 1, state: None });
     assert_eq!(one("power:cpu_frequency", "state=800000 cpu_id=3"), What::Frequency { cpu: 3, khz: 800_000 });
     let work = one("workqueue:workqueue_execute_start", "work struct 0xff: function 0xffffffff81234560");
-    assert_eq!(work, What::WorkBegin { function: 0xffff_ffff_8123_4560 });
+    assert_eq!(work, What::WorkBegin { function: 0xffff_ffff_8123_4560, work: None });
     let decided = "core_busy=80 scaled=70 from=8 to=30 mperf=200 aperf=160 tsc=400 freq=800000 io_boost=0";
     let pstate = What::Pstate { busy: 80, from: 8, to: 30, aperf: 160, mperf: 200, tsc: 400 };
     assert_eq!(one("power:pstate_sample", decided), pstate);

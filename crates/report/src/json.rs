@@ -267,6 +267,9 @@ struct CellView<'a> {
 #[derive(Serialize)]
 pub(crate) struct WindowsView {
     cpu: u16,
+    /// Of a policy of several CPUs, whose number `cpu` is then, which these are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy_cpus: Option<String>,
     windows: u64,
     mean_seconds: Option<f64>,
     busy: Option<f64>,
@@ -641,6 +644,7 @@ impl WindowsView {
     pub(crate) fn of(all: &GovernorWindows, cpu: u16, windows: &Windows) -> Self {
         Self {
             cpu,
+            policy_cpus: all.shared.get(&cpu).map(ToString::to_string),
             windows: windows.all(),
             mean_seconds: windows.mean_length().map(|length| length.secs()),
             busy: windows.load(),

@@ -77,7 +77,7 @@ impl Sums {
         let spent = facts.roles.iter().filter(|(_, spent)| spent.all() > Nanos::ZERO);
         Self {
             profile: facts.profile.take(),
-            windows: cpufreq.and_then(|cpufreq| GovernorWindows::of(windows, cpufreq)),
+            windows: cpufreq.and_then(|cpufreq| GovernorWindows::of(windows, &facts.policies, cpufreq)),
             spent: spent.map(|(role, spent)| (*role, *spent)).collect(),
         }
     }

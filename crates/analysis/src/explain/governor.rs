@@ -32,8 +32,10 @@ pub(super) fn windows_seen(all: &GovernorWindows, source: &str) -> Option<Eviden
     let above = all.threshold.zip(all.above(windows)).map_or_else(String::new, |(threshold, above)| {
         format!("; {least}{above} of {} above {threshold:.0}%", windows.all())
     });
-    let what =
-        format!("load of CPU {cpu} between samples of its governor, {length} apart in the mean, by events");
+    let what = format!(
+        "load of {} between samples of its governor, {length} apart in the mean, by events",
+        all.named(cpu)
+    );
     Some(evidence(what, format!("{}{above}", percent(load)), source))
 }
 

@@ -104,6 +104,19 @@ impl Cpu {
         self.accounted
     }
 
+    /// For how long it was busy until now, and how long is not known, whoever still runs included. Without
+    /// switches nothing is known.
+    pub fn until_now(&self, now: u64) -> (u64, u64) {
+        let (busy, unknown) = (self.spent.busy_ns, self.spent.unknown_ns);
+        let open = now.saturating_sub(self.accounted);
+        match self.running {
+            _ if !self.has_switched => (0, now),
+            Some(IDLE) if !self.is_lost => (busy, unknown),
+            Some(_) if !self.is_lost => (busy.saturating_add(open), unknown),
+            _ => (busy, unknown.saturating_add(open)),
+        }
+    }
+
     /// Another thread runs from here on.
     pub fn switched_to(&mut self, tid: u32) {
         self.running = Some(tid);

@@ -38,13 +38,14 @@ pub enum Did {
         /// The address of the function that a kworker executed.
         function: Option<u64>,
     },
-    /// A CPU's kworkers began a function, and began it again; or intel_pstate decided, and decided again.
+    /// Kworkers of a CPU, or of a policy's CPUs, began a function, and began it again; or intel_pstate decided,
+    /// and decided again.
     Window {
-        /// Which CPU.
+        /// Which CPU, or the number of the policy where one is declared.
         cpu: u16,
         /// The function's address; `None` for intel_pstate, which decides in the scheduler.
         function: Option<u64>,
-        /// For how long the CPU was busy meanwhile.
+        /// For how long the CPU was busy meanwhile, or the busiest of the policy.
         busy: Nanos,
     },
     /// A thread could run, and did not.

@@ -77,8 +77,11 @@ pub struct Facts {
     /// How devices were used, by their names.
     pub accesses: BTreeMap<String, AccessPattern>,
     /// How busy CPUs were between two samples of ondemand or conservative ([`SAMPLES_LOAD`]), or two
-    /// decisions of intel_pstate.
+    /// decisions of intel_pstate: by CPU, or by the number of the policy where one is declared, whose busiest
+    /// CPU it is then.
     pub windows: BTreeMap<u16, Windows>,
+    /// The CPUs of each declared policy, by its number.
+    pub policies: BTreeMap<u16, Vec<u16>>,
     /// What CPU time was spent in, where call stacks were sampled.
     pub profile: Option<Profile>,
 }
@@ -222,7 +225,12 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             What::LockBegin => self.tasks.locks(tid, true),
             What::LockEnd => self.tasks.locks(tid, false),
             What::Timer => self.tasks.cause(now, cpu, tid, context, Wait::Timer),
-            What::WorkBegin { function } => self.works(now, cpu, tid, Some(function)),
+            What::WorkBegin { function, work } => {
+                self.works(now, cpu, tid, Some(function));
+                if let Some((work, (policy, _))) = work.zip(self.tables.policy_of(cpu)) {
+                    self.executions.executed(function, work, policy);
+                }
+            }
             What::WorkEnd => self.works(now, cpu, tid, None),
             What::Frequency { cpu: of, khz } => self.of_cpu(now, of, AT, |cpu| cpu.runs_at(now, khz)),
             What::Idle { cpu: of, state } => self.of_cpu(now, of, IN_STATE, |cpu| cpu.idles(now, state)),
@@ -280,8 +288,15 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
         // Without switches nobody knows when another thread ran, or none.
         let of_cpu = self.cpus.get(&cpu).filter(|cpu| cpu.has_switched);
         let Some((function, of)) = function.zip(of_cpu) else { return };
-        let done = Now { at: now, busy: of.spent.busy_ns, unknown: of.spent.unknown_ns };
-        if let Some((time, busy)) = self.executions.begins(cpu, function, of.khz(), done) {
+        let alone = [cpu];
+        let (cpu, members) = self.tables.policy_of(cpu).unwrap_or((cpu, &alone));
+        let done = |member: &u16| {
+            let of = self.cpus.get(member);
+            let (busy, unknown) = of.map_or((0, now), |of| of.until_now(now));
+            Now { at: now, busy, unknown }
+        };
+        let done: Vec<Now> = members.iter().map(done).collect();
+        if let Some((time, busy)) = self.executions.begins(cpu, function, of.khz(), &done) {
             let function = Some(function);
             self.give(now.saturating_sub(time.get()), now, Did::Window { cpu, function, busy });
         }
@@ -420,6 +435,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             passages: self.passages.finish(),
             accesses: self.patterns.finish().map(|(disk, pattern)| (named(disk), pattern)).collect(),
             windows,
+            policies: tables.policies.clone(),
             profile: None,
         }
     }

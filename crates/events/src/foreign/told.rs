@@ -77,7 +77,7 @@ impl Told {
                     thread.is_kernel |= is_kernel;
                 }
             }
-            What::WorkBegin { function } => {
+            What::WorkBegin { function, .. } => {
                 if self.functions.len() < MAX_THREADS {
                     self.functions.insert(function);
                 }

@@ -158,7 +158,7 @@ impl<'e, 'o> Kernel<'e, 'o> {
         match what {
             What::IrqBegin { irq } => drop(self.irqs.insert(cpu, (time, irq))),
             What::SoftirqBegin { vector } => drop(self.softirqs.insert(cpu, (time, vector))),
-            What::WorkBegin { function } => {
+            What::WorkBegin { function, .. } => {
                 if self.work.len() >= MAX_WORKERS {
                     self.work.clear();
                 }

@@ -174,6 +174,7 @@ pub(crate) mod tests {
     use domain::access::{AccessPattern, Accesses};
     use domain::energy::{EnergyAccount, EnergySource};
     use domain::ids::{CellId, RunId, TrialKey};
+    use domain::inventory::CpuList;
     use domain::lab::{
         DiskService, IdleRecord, LabAccount, Pacing, RegisterRequest, StateRecord, VcpuRecord,
     };
@@ -368,8 +369,20 @@ pub(crate) mod tests {
         let counts = btree_map((option::of(any::<u32>()), 0..=Windows::FULL), any::<u64>(), 0..4);
         let windows =
             (nanos(), nanos(), counts).prop_map(|(time, busy, counts)| Windows { time, busy, counts });
-        (option::of(0.0..100.0), any::<bool>(), btree_map(any::<u16>(), windows, 0..3))
-            .prop_map(|(threshold, counts_waiting, cpus)| GovernorWindows { threshold, counts_waiting, cpus })
+        let list = proptest::collection::btree_set(0_u32..64, 1..4).prop_map(|cpus| {
+            let mut list = CpuList::default();
+            cpus.into_iter().for_each(|cpu| list.insert(cpu));
+            list
+        });
+        let shared = btree_map(any::<u16>(), list, 0..2);
+        (option::of(0.0..100.0), any::<bool>(), btree_map(any::<u16>(), windows, 0..3), shared).prop_map(
+            |(threshold, counts_waiting, cpus, shared)| GovernorWindows {
+                threshold,
+                counts_waiting,
+                cpus,
+                shared,
+            },
+        )
     }
 
     fn measurement() -> impl Strategy<Value = Measurement> {

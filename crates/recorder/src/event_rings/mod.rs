@@ -14,6 +14,7 @@ mod tracefs;
 use crate::buffers::{Buffers, Written};
 use crate::recorder::Roots;
 use crate::tasks::Tasks;
+use crate::texts::numbered;
 use crate::{Result, clock};
 use allowance::{Allowance, Order};
 use domain::event_set::{Set, Sets};
@@ -260,6 +261,7 @@ impl Rings {
             self.frame(Kind::Absent, 0, &[note.as_bytes()]);
             self.absent.push(note);
         }
+        self.declare_policies();
         self.declare_devices(proc);
         if let Some(tasks) = tasks {
             self.declare_tasks(tasks, proc);
@@ -287,6 +289,14 @@ impl Rings {
             for tid in tids.filter(|tid| *tid != pid) {
                 self.frame(Kind::Thread, 0, &[&tid.to_le_bytes(), &pid.to_le_bytes()]);
             }
+        }
+    }
+
+    /// The CPUs of each frequency policy that are online: its governor decides by the busiest of them.
+    fn declare_policies(&mut self) {
+        for (policy, cpus) in policies(&self.sys) {
+            let cpus: Vec<u8> = cpus.iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
+            self.frame(Kind::Policy, policy, &[&cpus]);
         }
     }
 
@@ -461,6 +471,18 @@ impl Rings {
     }
 }
 
+/// The CPUs that are online of each policy, by its number; one without any is left out.
+fn policies(sys: &Path) -> Vec<(u16, Vec<u16>)> {
+    let folder = sys.join("devices/system/cpu/cpufreq");
+    let policy = |number: u32| {
+        let text = fs::read_to_string(folder.join(format!("policy{number}/affected_cpus"))).ok()?;
+        let cpus = cpu_list::parse(text.trim()).ok()?;
+        let cpus: Vec<u16> = cpus.iter().filter_map(|cpu| u16::try_from(cpu).ok()).collect();
+        Some((u16::try_from(number).ok()?, cpus)).filter(|(_, cpus)| !cpus.is_empty())
+    };
+    numbered(&folder, "policy").into_iter().filter_map(policy).collect()
+}
+
 /// The CPUs that are in one of two lists alone, each with whether that is the second.
 fn changes(then: &str, now: &str) -> Vec<(u16, bool)> {
     let list = |text: &str| cpu_list::parse(text).unwrap_or_default();
@@ -502,6 +524,18 @@ mod tests {
         assert_eq!(kib(10, 64), 2048);
         assert_eq!(kib(10, 512), 512);
         assert!(kib(1000, 4096) * 4096 <= 512 << 10);
+    }
+
+    #[test]
+    fn policies_are_declared_with_the_cpus_that_are_online() {
+        let sys = tempfile::tempdir().unwrap();
+        for (policy, cpus) in [("policy0", "0 1\n"), ("policy2", "2\n"), ("policy3", "\n"), ("boost", "1\n")]
+        {
+            let folder = sys.path().join("devices/system/cpu/cpufreq").join(policy);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("affected_cpus"), cpus).unwrap();
+        }
+        assert_eq!(policies(sys.path()), [(0, vec![0, 1]), (2, vec![2])]);
     }
 
     #[test]

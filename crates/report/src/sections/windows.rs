@@ -24,10 +24,15 @@ pub(crate) fn windows(all: &GovernorWindows) -> Vec<Block> {
         rows.push(row("all".into(), &windows.by_load(|_| true)));
     }
     let head = ["frequency", "windows", "median load", "highest"];
-    let told = format!("CPU {cpu}, the busiest: {}.", in_words(all, windows));
+    let told = format!("{}, the busiest: {}.", all.named(cpu), in_words(all, windows));
+    let shared = all.shared.contains_key(&cpu).then(|| item(SHARED));
     let note = all.counts_waiting.then(|| item(COUNTS_WAITING));
-    [Block::Table(table(&head, &[0, 1, 2, 3], rows)), paragraph(told)].into_iter().chain(note).collect()
+    let table = Block::Table(table(&head, &[0, 1, 2, 3], rows));
+    [table, paragraph(told)].into_iter().chain(shared).chain(note).collect()
 }
+
+/// What is to be said of a governor that decides for several CPUs.
+const SHARED: &str = "The governor decides for all CPUs of the policy by the busiest: a window's load is that of its busiest CPU.";
 
 /// What is to be said where a governor saw more than was counted.
 pub(crate) const COUNTS_WAITING: &str = "Waits for I/O raise the load that the governor goes by (io_is_busy, or the boost of intel_pstate): it saw more than this.";
@@ -55,7 +60,7 @@ pub(crate) fn windows_table(report: &Report) -> Option<Table> {
         let unknown = || "–".to_owned();
         Some(vec![
             cell_label(report, cell),
-            format!("CPU {cpu}"),
+            all.named(cpu),
             windows.all().to_string(),
             windows.mean_length().map_or_else(unknown, |length| length.to_string()),
             median(&windows.by_load(|_| true)),

@@ -3,6 +3,7 @@
 use super::Meaning;
 use domain::access::{AccessPattern, Accesses};
 use domain::energy::{EnergyAccount, EnergySource};
+use domain::inventory::CpuList;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::passage::{Bios, Given, Passage, Passed};
 use domain::phase::Phase;
@@ -238,6 +239,8 @@ pub(super) struct WindowsRecord {
     threshold: Option<f64>,
     counts_waiting: bool,
     cpus: BTreeMap<u16, CpuWindowsRecord>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    shared: BTreeMap<u16, CpuList>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -416,7 +419,8 @@ impl From<&GovernorWindows> for WindowsRecord {
             counts: windows.counts.iter().map(|((khz, load), count)| (*khz, *load, *count)).collect(),
         };
         let cpus = all.cpus.iter().map(|(cpu, windows)| (*cpu, of_cpu(windows)));
-        Self { threshold: all.threshold, counts_waiting: all.counts_waiting, cpus: cpus.collect() }
+        let (threshold, counts_waiting) = (all.threshold, all.counts_waiting);
+        Self { threshold, counts_waiting, cpus: cpus.collect(), shared: all.shared.clone() }
     }
 }
 
@@ -433,7 +437,7 @@ impl TryFrom<WindowsRecord> for GovernorWindows {
         };
         let cpus = record.cpus.into_iter().map(|(number, cpu)| Ok((number, of_cpu(cpu)?)));
         let (threshold, counts_waiting) = (record.threshold, record.counts_waiting);
-        Ok(Self { threshold, counts_waiting, cpus: cpus.collect::<Meaning<_>>()? })
+        Ok(Self { threshold, counts_waiting, cpus: cpus.collect::<Meaning<_>>()?, shared: record.shared })
     }
 }
 
