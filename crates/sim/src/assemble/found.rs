@@ -83,6 +83,7 @@ pub(super) fn crypt(
     options: &stack::Crypt,
     built_of: Vec<String>,
     size: Bytes,
+    read_ahead: Bytes,
 ) -> BlockDevice {
     let flags = [
         ("no_read_workqueue", options.no_read_workqueue),
@@ -104,7 +105,7 @@ pub(super) fn crypt(
         crypt: Some(crypt),
         suspended: Some(false),
     };
-    let queue = Queue { logical_block: Some(sector), ..Queue::default() };
+    let queue = Queue { logical_block: Some(sector), read_ahead: Some(read_ahead), ..Queue::default() };
     device(name, BlockKind::DeviceMapper(Box::new(mapping)), built_of, size, queue)
 }
 

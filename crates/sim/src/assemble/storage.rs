@@ -414,7 +414,8 @@ impl Builder<'_> {
         self.world.add(Box::new(part));
         let block = Block { part: me, device, size, rotates: below.rotates, read_ahead: READ_AHEAD };
         let of = self.names(&[below]);
-        self.found.push(found::crypt(self.name(block), layer, options, of, Bytes::new(size)));
+        let ahead = Bytes::new(READ_AHEAD);
+        self.found.push(found::crypt(self.name(block), layer, options, of, Bytes::new(size), ahead));
         Ok(block)
     }
 
