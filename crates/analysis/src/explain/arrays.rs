@@ -4,6 +4,7 @@
 
 use super::case::{Case, CaseCell};
 use crate::rates::SECTOR_BYTES;
+use crate::stats::quantile::median;
 use domain::inventory::{BlockDevice, BlockKind, Crypt, Inventory, Md};
 use domain::stack::{Bitmap, MdLevel};
 use domain::trace::Role;
@@ -76,6 +77,9 @@ impl CaseCell<'_> {
         })
     }
 }
+
+/// What an array handles at once: a page of each member (drivers/md/raid5.h, `STRIPE_SIZE`).
+pub(super) const PAGE: f64 = 4096.0;
 
 /// A bound on the layers between a device and its disks.
 const MAX_LAYERS: usize = 16;
@@ -163,10 +167,27 @@ impl Array {
 
     /// Bytes of data that a stripe cache of this size, in pages a member, holds.
     pub(super) fn cached(&self, size: u32) -> f64 {
-        const PAGE: f64 = 4096.0;
+        f64::from(size) * PAGE * self.data_members() as f64
+    }
+
+    /// Bytes of data across all members, a chunk of each.
+    pub(super) fn stripe(&self) -> Option<f64> {
+        Some(self.chunk?.get() as f64 * self.data_members() as f64)
+    }
+
+    /// How many of its members hold data in each stripe.
+    pub(super) fn data_members(&self) -> usize {
         let parities = if self.level == MdLevel::Raid6 { 2 } else { 1 };
-        let data = (self.members.len() + self.missing as usize).saturating_sub(parities);
-        f64::from(size) * PAGE * data as f64
+        (self.members.len() + self.missing as usize).saturating_sub(parities)
+    }
+
+    /// The share of its core that the thread uses which handles its stripes, median over trials.
+    pub(super) fn thread_share(&self, cell: &CaseCell<'_>) -> Option<f64> {
+        let name = format!("{}_raid{}", self.name, self.level.name());
+        cell.median_of(|m| {
+            let used = m.threads.iter().filter(|thread| thread.name == name).map(|thread| thread.cpu.secs());
+            (m.duration.get() > 0).then(|| used.sum::<f64>() / m.duration.secs())
+        })
     }
 
     /// How busy its members were, mean.
@@ -181,12 +202,13 @@ impl Array {
     }
 
     /// The share of the time in which somebody waited for it: it had requests in flight, and no thread of the
-    /// load was at its core's limit, so that it would have asked for more. Before Linux 5.14 some arrays do
+    /// load was at its core's limit nor at the rate asked for, so that it would have asked for more. Before Linux 5.14 some arrays do
     /// not count that; then it is as busy as its busiest member. `None` where its disks were not recorded.
     pub(super) fn waited_for(&self, cell: &CaseCell<'_>) -> Option<f64> {
         let (own, (_, busiest)) = (cell.did(&self.name)?, self.busiest(cell)?);
         let in_flight = if own.busy > 0.0 { own.busy } else { busiest.busy };
-        Some(if cell.is_at_its_limit() { 0.0 } else { in_flight })
+        let wants_no_more = cell.is_at_its_limit() || cell.keeps_its_pace();
+        Some(if wants_no_more { 0.0 } else { in_flight })
     }
 
     /// Whether its members' counters have to be its own requests alone: none is missing, and no thread
@@ -194,6 +216,13 @@ impl Array {
     pub(super) fn is_whole(&self, cell: &CaseCell<'_>) -> bool {
         self.missing == 0 && synchronising(cell, &self.name).is_none()
     }
+}
+
+/// How many requests of a device were in flight in the trials of a cell, mean; the median of its traces.
+pub(super) fn in_flight(case: &Case<'_>, cell: &CaseCell<'_>, device: &str) -> Option<f64> {
+    let own = case.usages.iter().filter(|(key, _)| key.cell == cell.cell.id);
+    let depths = own.filter_map(|(_, usage)| usage.disks.iter().find(|disk| disk.device == device)?.depth);
+    median(&depths.collect::<Vec<f64>>())
 }
 
 /// The thread that synchronised, rebuilt or checked an array while a cell's trials ran: its name, and its CPU

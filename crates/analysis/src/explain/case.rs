@@ -183,6 +183,19 @@ impl<'a> CaseCell<'a> {
         PAUSES.iter().any(|name| self.cell.workload.options.contains_key(*name))
     }
 
+    /// Whether it reaches the rate that its options ask for: whatever is removed, it asks for no more. fio's
+    /// `rate` and `rate_iops` are of one job (fio(1)); a rate that is not read is none.
+    pub(super) fn keeps_its_pace(&self) -> bool {
+        let jobs = self.option(&["numjobs"]).map_or(Some(1.0), |text| text.parse::<f64>().ok());
+        let reaches = |asked: Option<f64>, metric: &str| {
+            let asked = asked.zip(jobs).map(|(each, jobs)| each * jobs).filter(|all| *all > 0.0);
+            asked.zip(self.metric(metric)).is_some_and(|(asked, given)| given >= AT_ITS_PACE * asked)
+        };
+        let requests = self.option(&["rate_iops"]).and_then(|text| text.parse::<f64>().ok());
+        let bytes = self.option(&["rate"]).and_then(Bytes::parse).map(|bytes| bytes.get() as f64);
+        self.is_fio() && (reaches(requests, "iops") || reaches(bytes, "throughput"))
+    }
+
     /// Whether a load beside it may work on its target: what devices did is of both then.
     pub(super) fn shares_its_target(&self) -> bool {
         let mut loads = self.cell.beside.iter().map(|companion| &companion.load);
@@ -255,6 +268,9 @@ impl<'a> CaseCell<'a> {
 
 /// Options by which a job pauses on purpose: its load is no longer the same in each window.
 const PAUSES: &[&str] = &["duty_cycle", "thinktime", "rate", "rate_iops"];
+
+/// A rate within so much of the one asked for is reached; the rest is the beginning and the end of a trial.
+const AT_ITS_PACE: f64 = 0.97;
 
 /// A figure with its source.
 pub(super) fn evidence(

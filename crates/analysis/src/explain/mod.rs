@@ -62,6 +62,7 @@ mod setting_changed;
 mod slow_clock;
 mod slowest_member;
 mod stripe_cache;
+mod stripe_cache_full;
 mod sub_block_writes;
 mod thermal_throttling;
 mod threshold_not_reached;
@@ -123,6 +124,7 @@ pub const RULES: &[Rule] = &[
     noise::RULE,
     read_modify_write::RULE,
     stripe_cache::RULE,
+    stripe_cache_full::RULE,
     group_threads::RULE,
     bitmap::RULE,
     degraded_array::RULE,

@@ -5,9 +5,9 @@
 //! fs/jbd2/commit.c; drivers/block/loop.c.
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, arrays, rotates};
+use super::arrays::{Array, MIN_WAITED, PAGE, arrays, rotates};
 use super::case::{Case, CaseCell, UNTUNE, evidence};
-use super::read_modify_write::{Extra, MIN_READ};
+use super::read_modify_write::{Extra, writes_parts};
 use super::{cpu_share, crypt_workqueues, group_threads, varied_setting};
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
@@ -36,14 +36,17 @@ const STRIPES_WAIT: f64 = 0.6;
 /// Threads that handle stripes after the remedy, the array's own among them.
 const HANDLING: f64 = 5.0;
 
+/// A stripe that is read before it is written passes its thread twice.
+const WAKE_UPS: f64 = 2.0;
+
+/// Seconds in which a state is entered at least once where it is one that CPUs are in.
+const ENOUGH_TO_SEE: f64 = 0.1;
+
 /// A gain by more threads below this is no reason to name the one.
 const MIN_GAIN: f64 = 1.1;
 
 /// Stripes in flight from which on several threads have work.
 const STRIPES: f64 = 4.0;
-
-/// What an array handles at once: a page of each member (drivers/md/raid5.h, `STRIPE_SIZE`).
-const PAGE: f64 = 4096.0;
 
 /// Spinning disks that are this busy, in the mean, have no time for what more threads would ask. Flash serves
 /// many requests at once: that it always has one tells nothing of its limit (iostat(1), `%util`).
@@ -96,16 +99,32 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
     if !has_parity || !many || !is_earlier() {
         return *share >= AT_LIMIT;
     }
-    let reads_first =
-        array.and_then(|array| Extra::of(array, cell)).is_some_and(|extra| extra.share >= MIN_READ);
-    reads_first && (*share >= STRIPES_WAIT || by_more_threads(cell, *share) >= Some(MIN_GAIN))
+    // Beside a resync nobody can tell which reads are for writes.
+    let reads_first = array.is_some_and(|array| {
+        Extra::of(array, cell).map_or_else(|| writes_parts(array, cell), |extra| extra.reads_first())
+    });
+    reads_first && (*share >= STRIPES_WAIT || by_more_threads(case, cell, *share) >= Some(MIN_GAIN))
 }
 
 /// What more threads give a load that waits for each of its requests: the thread's part of a request's time
-/// becomes shorter.
-fn by_more_threads(cell: &CaseCell<'_>, share: f64) -> Option<f64> {
+/// becomes shorter. What they lose it: CPUs that sleep have to wake up for them, to read and again to write.
+fn by_more_threads(case: &Case<'_>, cell: &CaseCell<'_>, share: f64) -> Option<f64> {
     let depth = cell.profile().depth.filter(|_| !cell.writes_behind())?;
-    Some(cpu_share::gain(cpu_share::share(share, f64::from(depth.max(1)), share), HANDLING))
+    let faster = cpu_share::gain(cpu_share::share(share, f64::from(depth.max(1)), share), HANDLING);
+    let waking = cell.metric("latency_mean").filter(|latency| *latency > 0.0);
+    let waking = waking.map_or(0.0, |latency| WAKE_UPS * slept(case) / latency);
+    Some(1.0 / (1.0 / faster + waking))
+}
+
+/// Seconds that it takes to leave the deepest idle state that CPUs were in while a load ran, at worst.
+fn slept(case: &Case<'_>) -> f64 {
+    let states = case.inventory.and_then(|inventory| inventory.cpuidle.as_ref()).map(|idle| &idle.states);
+    let entered = |index: u32| {
+        let mut all = case.usages.iter().flat_map(|(_, usage)| &usage.idle);
+        all.any(|(number, idling)| *number == index && idling.entries * ENOUGH_TO_SEE >= 1.0)
+    };
+    let all = states.into_iter().flatten().filter(|state| entered(state.index));
+    all.filter_map(|state| Some(state.latency?.secs())).fold(0.0, f64::max)
 }
 
 /// Of a thread that is not at its core's limit.
@@ -328,6 +347,71 @@ mod tests {
         // Of one request that waits for a fifth of its time; what five threads leave of that is a fifth of
         // it.
         assert_eq!([of(200, 4 << 20), of(80, 4 << 20), of(200, 0)], [1, 0, 0]);
+    }
+
+    #[test]
+    fn beside_a_resync_random_writes_of_less_than_a_stripe_are_those_that_read() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use domain::inventory::Md;
+        use domain::units::Bytes;
+        let of = |rw: &str, chunk_kib: u64| {
+            let md = Md {
+                level: Some("raid5".into()),
+                chunk: Some(Bytes::from_kib(chunk_kib)),
+                group_thread_count: Some(0),
+                ..Md::default()
+            };
+            let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+            let options = format!("rw={rw} bs=64k direct=1 ioengine=libaio iodepth=32");
+            let mut data =
+                fio_run(&[&options], |cell, block| vec![("throughput", about(6.5e6, cell, block))]);
+            let member = |name| (name, 300, 10 << 20, 300, 10 << 20, 600);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 100, 6_553_600, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, 760);
+            with_thread(&mut data, "md0_resync", Role::Array, 10);
+            findings(RULE, &data, Some(&machine), Some("md0")).len()
+        };
+        assert_eq!([of("randwrite", 512), of("randwrite", 16), of("write", 512)], [1, 0, 0]);
+    }
+
+    #[test]
+    fn more_threads_are_not_proposed_where_their_cpus_sleep_deeply() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use crate::summarise::summarise;
+        use crate::usage::{Idling, Usage};
+        use domain::inventory::{CpuList, Cpuidle, IdleState, Md};
+        let of = |exit_us, entries| {
+            let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
+            let state = IdleState {
+                index: 1,
+                name: "C6".into(),
+                description: None,
+                latency: Some(Nanos::from_micros(exit_us)),
+                residency: None,
+                cpus: CpuList::parse("0-1").unwrap(),
+                disabled: CpuList::default(),
+            };
+            let mut machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+            let states = vec![state];
+            machine.cpuidle =
+                Some(Cpuidle { driver: None, governor: None, available_governors: vec![], states });
+            let mut data = fio_run(&["rw=randwrite bs=64k direct=1"], |_, _| vec![("latency_mean", 600e-6)]);
+            let member = |name| (name, 1000, 4 << 20, 100, 4 << 20, 400);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 100, 6_553_600, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, 220);
+            let idle = vec![(1, Idling { entries, cpus: 0.5 })];
+            let usages = [(data.trials[0].key.clone(), Usage { idle, ..Usage::default() })];
+            let summary = summarise(&data, None);
+            let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
+            (RULE.run)(&case).len()
+        };
+        assert_eq!([of(90, 3000.0), of(2, 3000.0), of(90, 0.0)], [0, 1, 1]);
     }
 
     #[test]

@@ -22,7 +22,12 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Below this share of what is written the reads are at the edges of whole stripes.
-pub(super) const MIN_READ: f64 = 0.5;
+const MIN_READ: f64 = 0.5;
+
+/// So many reads of its disks for each write of the array, and each write waits for one, however few bytes
+/// they are. Of writes of several stripes they are at the edges.
+const MIN_READS: f64 = 1.0;
+const STRIPES_WITH_EDGES: f64 = 2.0;
 
 /// An array that is read less than this share of what is written is one that is written to.
 const MAX_READ: f64 = 0.05;
@@ -31,6 +36,10 @@ const MAX_READ: f64 = 0.05;
 pub(super) struct Extra {
     /// Bytes for each byte that was written to the array.
     pub share: f64,
+    /// Requests for each write of the array.
+    requests: f64,
+    /// How many stripes a write of the array fills, mean; infinite where the chunk is not known.
+    stripes: f64,
     /// The same a second.
     pub read: f64,
     /// The array's own.
@@ -54,10 +63,29 @@ impl Extra {
         {
             return None;
         }
-        let read = array.members_did(cell)?.iter().map(|(_, did)| did.read).sum::<f64>() - own.read;
+        let members = array.members_did(cell)?;
+        let read = members.iter().map(|(_, did)| did.read).sum::<f64>() - own.read;
+        let requests = members.iter().map(|(_, did)| did.reads).sum::<f64>() - own.reads;
         let (name, did) = array.busiest(cell)?;
         let busiest = (name.to_owned(), did.busy);
-        Some(Self { share: read / own.written, read, own, waited: array.waited_for(cell)?, busiest })
+        let requests = requests / own.writes.max(f64::MIN_POSITIVE);
+        let stripes = array.stripe().map_or(f64::INFINITY, |stripe| own.written / own.writes / stripe);
+        Some(Self {
+            share: read / own.written,
+            requests,
+            stripes,
+            read,
+            own,
+            waited: array.waited_for(cell)?,
+            busiest,
+        })
+    }
+}
+
+impl Extra {
+    /// Whether the array's writes wait for reads of its disks.
+    pub(super) fn reads_first(&self) -> bool {
+        self.share >= MIN_READ || self.requests >= MIN_READS && self.stripes <= STRIPES_WITH_EDGES
     }
 }
 
@@ -67,27 +95,23 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         let arrays = arrays(case, cell).into_iter();
         arrays.filter_map(|array| Some((cell, Extra::of(&array, cell)?, array))).collect::<Vec<_>>()
     });
-    let reads = found.filter(|(_, extra, _)| extra.share >= MIN_READ && extra.waited >= MIN_WAITED);
+    let reads = found.filter(|(_, extra, _)| extra.reads_first() && extra.waited >= MIN_WAITED);
     // Of several cells the one in which it is most.
     let most = reads.max_by(|(_, a, _), (_, b, _)| a.share.total_cmp(&b.share));
     let by_reads = most.map(|(cell, extra, array)| finding(case, cell, &extra, &array));
     by_reads.or_else(|| cells.iter().find_map(|cell| by_size(case, cell))).into_iter().collect()
 }
 
-/// Beside a resync nobody can tell which reads are for writes. That random writes of less than a chunk
+/// Beside a resync nobody can tell which reads are for writes. That random writes of less than a stripe
 /// need them is how the level works.
 fn by_size(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
-    let writes_at_random = match cell.access() {
-        Some(access) => access == "randwrite",
-        None => cell.pattern().is_some_and(|pattern| used::is_random(&pattern.writes)),
-    };
     let all = arrays(case, cell).into_iter();
     let mut resyncing =
         all.filter(|array| array.level.has_parity() && synchronising(cell, &array.name).is_some());
     let array = resyncing.find(|array| array.waited_for(cell) >= Some(MIN_WAITED))?;
     let own = cell.did(&array.name).filter(|own| own.writes > 0.0 && own.read <= MAX_READ * own.written)?;
     let (size, chunk) = (Bytes::new((own.written / own.writes) as u64), array.chunk?);
-    if !writes_at_random || size >= chunk {
+    if !writes_parts(&array, cell) {
         return None;
     }
     let name = &array.name;
@@ -116,6 +140,17 @@ of the stripe, before it writes. How much of what the disks of {name} read was f
         next: case.show_again(),
         compared: vec![],
     })
+}
+
+/// Whether each write is less than a stripe, and the next one lies anywhere: none of them fills what another
+/// began.
+pub(super) fn writes_parts(array: &Array, cell: &CaseCell<'_>) -> bool {
+    let at_random = match cell.access() {
+        Some(access) => access == "randwrite",
+        None => cell.pattern().is_some_and(|pattern| used::is_random(&pattern.writes)),
+    };
+    let size = cell.did(&array.name).filter(|own| own.writes > 0.0).map(|own| own.written / own.writes);
+    at_random && size.zip(array.stripe()).is_some_and(|(size, stripe)| size < stripe)
 }
 
 fn remedy() -> Remedy {
@@ -207,6 +242,25 @@ mod tests {
     }
 
     #[test]
+    fn a_read_for_each_write_counts_where_the_edges_of_writes_are_most_of_them() {
+        use domain::units::Bytes;
+        let of = |chunk_kib: u64, reads: u64| {
+            let md =
+                Md { level: Some("raid5".into()), chunk: Some(Bytes::from_kib(chunk_kib)), ..Md::default() };
+            let mut data = fio_run(&["rw=randwrite bs=64k direct=1"], |cell, block| {
+                vec![("throughput", about(6.5e6, cell, block))]
+            });
+            let member = |name| (name, reads, reads * 4096, 100, 3 << 20, 300);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 100, 6_553_600, 900), member("sda"), member("sdb"), member("sdc")],
+            );
+            findings(RULE, &data, Some(&with_array(md, true, MEMBERS)), None).len()
+        };
+        assert_eq!([of(32, 40), of(32, 20), of(8, 40)], [1, 0, 0]);
+    }
+
+    #[test]
     fn whole_stripes_an_idle_array_and_mirrors_are_no_finding() {
         assert!(findings(RULE, &writes(0, 800), Some(&machine("raid5", 0)), None).is_empty());
         assert!(findings(RULE, &writes(2, 100), Some(&machine("raid5", 0)), None).is_empty());
@@ -240,7 +294,7 @@ mod tests {
             "md0 is written to at random, 4 KiB at a time: it may have to read before it writes"
         );
         assert_eq!(found.confidence, Confidence::Possible);
-        assert!(of("raid10", 64).is_empty() && of("raid5", 4).is_empty());
+        assert!(of("raid10", 64).is_empty() && of("raid5", 2).is_empty(), "no parity, whole stripes");
     }
 
     #[test]

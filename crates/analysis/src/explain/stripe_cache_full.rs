@@ -1,0 +1,176 @@
+//! The stripe cache of RAID 4, 5 and 6 is full of requests while the array's disks and its thread have time
+//! left: what a load asks for waits to be let in.
+//!
+//! Each stripe that is worked on takes a place of the cache. Where all are taken, the submitter waits in
+//! `raid5_get_active_stripe` until a quarter of them is free again. So requests in flight on the array that
+//! take three quarters of the places, in the mean, are as many as the cache lets in (Little's law).
+//!
+//! Sources: drivers/md/raid5.c (`raid5_get_active_stripe`, `raid5_make_request`);
+//! `Documentation/admin-guide/md.rst` (`stripe_cache_size`); Little, Operations Research 9(3), 1961.
+
+use super::Rule;
+use super::arrays::{Array, Did, MIN_WAITED, PAGE, arrays, in_flight};
+use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::read_modify_write::Extra;
+use super::{stripe_cache, varied_setting};
+use crate::usage::AT_LIMIT;
+use crate::words::percent;
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::setting::{SettingName, SettingRequest};
+use domain::units::significant;
+
+pub(super) const RULE: Rule = Rule {
+    name: "stripe-cache-full",
+    doc: "The stripe cache of an array with parity is full of requests, while its disks and its thread have time left.",
+    needs: "a recording's trace: requests in flight on the array; what the array and its members did in trials; `stripe_cache_size` in the inventory",
+    source: "drivers/md/raid5.c (`raid5_get_active_stripe`); Documentation/admin-guide/md.rst (`stripe_cache_size`)",
+    yields_to: &["stripe-cache"],
+    run,
+};
+
+/// Submitters that found no free stripe go on when so much of the cache is in use, and no more.
+const FULL: f64 = 0.75;
+
+/// A cache that holds fewer requests than this leaves disks and thread waiting for one another.
+const FEW: f64 = 4.0;
+
+/// Whole stripes are written without a read: from this share of what is written on some were not whole.
+const SOME_READ: f64 = 0.01;
+
+/// The size to try, in pages a member; the kernel's own is 256 (`NR_STRIPES`).
+const TO_TRY: u32 = 4096;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    if varied_setting::is_varied(case, &stripe_cache::WORDS) {
+        return Vec::new();
+    }
+    let cells = case.cells();
+    let found = cells.iter().filter(|cell| cell.profile().writes()).find_map(|cell| of_cell(case, cell));
+    found.into_iter().collect()
+}
+
+fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
+    arrays(case, cell).into_iter().filter(|array| array.level.has_parity()).find_map(|array| {
+        let size = array.stripe_cache_size.filter(|size| *size < TO_TRY)?;
+        let own = cell.did(&array.name).filter(|own| own.writes > 0.0 && own.written > own.read)?;
+        let each = stripes_of_a_write(&array, cell, &own);
+        let taken = in_flight(case, cell, &array.name)? * each;
+        // A stripe is done when the last of its disks is.
+        let (_, busiest) = array.busiest(cell)?;
+        let have_time = busiest.busy < AT_LIMIT && array.thread_share(cell)? < AT_LIMIT;
+        // Writes in order that are not yet whole stripes may become so; others need more side by side.
+        let is_partial = || Extra::of(&array, cell).is_none_or(|extra| extra.share >= SOME_READ);
+        let is_in_order = cell.writes_in_order();
+        let gains = if is_in_order { is_partial() } else { f64::from(size) / each < FEW };
+        let is_full = taken >= FULL * f64::from(size) && array.waited_for(cell)? >= MIN_WAITED;
+        (is_full && have_time && gains).then(|| finding(cell, &array, (size, taken), busiest.busy))
+    })
+}
+
+/// How many stripes a write of the array takes, at the least: those that its bytes fill, and where it begins
+/// anywhere, one for each page of a chunk.
+fn stripes_of_a_write(array: &Array, cell: &CaseCell<'_>, own: &Did) -> f64 {
+    let bytes = own.written / own.writes;
+    let filled = bytes / (PAGE * array.data_members().max(1) as f64);
+    let chunk = array.chunk.map_or(bytes, |chunk| chunk.get() as f64);
+    if cell.writes_in_order() { filled } else { filled.max(bytes.min(chunk) / PAGE) }
+}
+
+fn finding(cell: &CaseCell<'_>, array: &Array, (size, taken): (u32, f64), busy: f64) -> Finding {
+    let name = &array.name;
+    let source = format!("/proc/diskstats in {}", cell.source());
+    let larger = SettingRequest {
+        setting: SettingName { name: "stripe_cache_size".into(), object: Some(name.clone()) },
+        value: TO_TRY.to_string(),
+    };
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "writes of {} wait for room in the stripe cache of {name}, whose busiest disk was so for {} of the time",
+            cell.named(),
+            percent(busy)
+        ),
+        reason: "Each stripe that is worked on takes a place of the cache. Where all are taken, whoever submits waits until a \
+quarter is free again, and disks and the array's thread get no more to do meanwhile. A larger cache lets more requests in, \
+and takes memory: a page for each member in each stripe."
+            .into(),
+        evidence: vec![
+            evidence(
+                "stripes that requests in flight take, mean",
+                significant(taken),
+                "requests in flight, by the size of a write",
+            ),
+            evidence("stripe_cache_size, in pages a member", size.to_string(), array.source.clone()),
+            evidence("time in which its busiest member was busy", percent(busy), source),
+        ],
+        confidence: Confidence::Possible,
+        gain: None,
+        remedy: Some(Remedy {
+            what: format!(
+                "try {TO_TRY} stripes, which take as many pages of memory for each of {} members, and measure what that gains",
+                array.members.len()
+            ),
+            settings: vec![larger.clone()],
+            undo: UNTUNE.into(),
+        }),
+        next: tune_command(&larger),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::summarise::summarise;
+    use crate::usage::{DiskUsage, Usage};
+    use domain::inventory::Md;
+    use domain::trace::Role;
+    use domain::units::Bytes;
+
+    fn found(rw: &str, depth: f64, size: u32, busy_ms: [u64; 2]) -> usize {
+        found_with(rw, depth, size, busy_ms, 500)
+    }
+
+    /// Writes of 1 MiB to a RAID5 of four, so many in flight on the array, whose thread and disks are busy
+    /// for so long of a second, while each disk reads so often.
+    fn found_with(rw: &str, depth: f64, size: u32, [thread_ms, members_ms]: [u64; 2], reads: u64) -> usize {
+        let options = format!("rw={rw} bs=1m direct=1 ioengine=libaio iodepth=32");
+        let mut data = fio_run(&[&options], |cell, block| vec![("throughput", about(7e8, cell, block))]);
+        let member = |name| (name, reads, reads << 18, 900, 340 << 20, members_ms);
+        with_work(
+            &mut data,
+            &[("md0", 0, 0, 700, 700 << 20, 990), member("sda"), member("sdb"), member("sdc"), member("sdd")],
+        );
+        with_thread(&mut data, "md0_raid5", Role::Array, thread_ms);
+        let md = Md {
+            level: Some("raid5".into()),
+            chunk: Some(Bytes::from_kib(512)),
+            stripe_cache_size: Some(size),
+            ..Md::default()
+        };
+        let machine = with_array(md, false, &["sda", "sdb", "sdc", "sdd"]);
+        let md0 = DiskUsage { device: "md0".into(), busy: 0.99, depth: Some(depth), ..DiskUsage::default() };
+        let usages = [(data.trials[0].key.clone(), Usage { disks: vec![md0], ..Usage::default() })];
+        let summary = summarise(&data, None);
+        let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
+        (RULE.run)(&case).len()
+    }
+
+    #[test]
+    fn a_full_cache_is_found_where_disks_and_thread_have_time() {
+        // 1 MiB over chunks of 512 KiB takes 128 stripes.
+        assert_eq!(found("randwrite", 3.3, 256, [820, 650]), 1);
+        assert_eq!(found("randwrite", 1.0, 256, [820, 650]), 0, "there is room");
+        assert_eq!(found("randwrite", 3.3, 256, [950, 650]), 0, "the thread has no time");
+        assert_eq!(found("randwrite", 3.3, 256, [820, 950]), 0, "the disks have no time");
+        assert_eq!(found("randwrite", 90.0, 2048, [820, 650]), 0, "it holds as many as keep disks busy");
+    }
+
+    #[test]
+    fn writes_in_order_take_whole_stripes() {
+        // 1 MiB fills 85 stripes of three pages.
+        assert_eq!([found("write", 2.5, 256, [500, 500]), found("write", 2.0, 256, [500, 500])], [1, 0]);
+        assert_eq!(found_with("write", 2.5, 256, [500, 500], 0), 0, "all stripes are whole");
+    }
+}
