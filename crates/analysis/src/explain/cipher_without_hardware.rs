@@ -11,6 +11,7 @@ use super::cpu_share;
 use super::varied_setting::{self, NO_SETTING, Words};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::Inventory;
+use domain::trace::Role;
 use domain::units::{Hertz, Unit, significant};
 
 pub(super) const RULE: Rule = Rule {
@@ -50,8 +51,9 @@ const MIN_CYCLES: f64 = 10.0;
 /// and the CPU time is not told apart, through all other layers as well. Assumed, on the high side.
 const OF_A_REQUEST: [f64; 2] = [15_000.0, 60_000.0];
 
-/// Encryption that takes less of one core decides nothing.
-const MIN_CORES: f64 = 0.3;
+/// Encryption that takes less of one core decides nothing: of a load with many requests in flight, and of one
+/// that waits for each of them, whose time it is a part of.
+const MIN_CORES: [f64; 2] = [0.3, 0.1];
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     if varied_setting::is_varied(case, &WORDS) {
@@ -97,15 +99,26 @@ impl Cost {
         // Past dm-crypt's queues whoever asks encrypts. What fio does beside is bounded by its requests; what
         // a database does is not.
         let of_all = it.crypt.flags.iter().any(|flag| flag.ends_with("_workqueue"));
-        if of_all && !cell.is_fio() {
+        // A rate that is kept is none the higher with another cipher.
+        if of_all && !cell.is_fio() || cell.keeps_its_pace() {
             return None;
         }
         let (cores, of_a_request) =
-            if of_all { (it.all_cores, OF_A_REQUEST[1]) } else { (it.cores, OF_A_REQUEST[0]) };
+            if of_all { (encrypting(cell, it)?, OF_A_REQUEST[1]) } else { (it.cores, OF_A_REQUEST[0]) };
         let bytes = it.did.read + it.did.written;
         let cycles = (cores * frequency.hz() as f64 - it.did.requests() * of_a_request) / bytes;
-        (cores >= MIN_CORES && cycles >= MIN_CYCLES).then_some(Self { cycles, cores, of_all })
+        let is_single = cell.profile().depth == Some(1) && cell.profile().is_direct();
+        let least = MIN_CORES[usize::from(is_single)];
+        (cores >= least && cycles >= MIN_CYCLES).then_some(Self { cycles, cores, of_all })
     }
+}
+
+/// CPU time of all that may encrypt past dm-crypt's queues, in cores. Below it an array's thread works on
+/// what is encrypted already, and of writes so do interrupts.
+fn encrypting(cell: &CaseCell<'_>, it: &Encrypted<'_>) -> Option<f64> {
+    let of_array = cell.cores(&[Role::Array])?;
+    let of_interrupts = if it.did.read > 0.0 { 0.0 } else { cell.cores(&[Role::Interrupt])? };
+    Some((it.all_cores - of_array - of_interrupts).max(0.0))
 }
 
 fn finding(
@@ -203,6 +216,25 @@ mod tests {
         assert_eq!(found.evidence[0].what, "CPU time of all threads, in cores, median");
         assert_eq!(found.evidence[0].figure, "0.901");
         assert!(of(&Tool::Dd, 0).is_empty());
+    }
+
+    #[test]
+    fn past_the_queues_an_array_below_and_interrupts_of_writes_encrypt_nothing() {
+        let machine = machine_of(Some(3000), &["no_read_workqueue", "no_write_workqueue"]);
+        let of = |role, own_ms: u64, other_ms: u64| {
+            let mut data = fio_run(&["rw=randwrite bs=16k direct=1"], |cell, b| {
+                vec![("throughput", about(5e7, cell, b))]
+            });
+            with_work(&mut data, &[("dm-0", 0, 0, 2500, 40_960_000, 900)]);
+            with_thread(&mut data, "fio", Role::Workload, own_ms);
+            with_thread(&mut data, "another", role, other_ms);
+            findings(RULE, &data, Some(&machine), Some("dm-0")).len()
+        };
+        assert_eq!(
+            [of(Role::Kworker, 50, 500), of(Role::Array, 50, 500), of(Role::Interrupt, 50, 500)],
+            [1, 0, 0]
+        );
+        assert_eq!(of(Role::Array, 250, 0), 1, "a quarter of the time of a request that is waited for");
     }
 
     #[test]

@@ -5,13 +5,22 @@
 //! is busy for a share u of its time, 1/(1-u) times as long in the mean. So the CPU's share of R is
 //! U/N/(1-u), and 1 at most. A bound, no prediction: what is done beside the request counts as well.
 //!
+//! Two loads differ from that. Writes into the page cache wait for no request of theirs: they are as fast as
+//! the slowest stage on the way to the disks, so that the busiest thread's time is the most that the CPUs can
+//! have of it. A spinning disk that has the next writes in its own cache, or in the page cache, works while the
+//! CPUs do, so that these have a part of the time only where requests queue for them.
+//!
+//! A disk that is busy for a share b of the time can serve 1/b times as much at most (utilisation law):
+//! that bounds the gain where the disk serves one request at a time, or always has as many as it can hold.
+//!
 //! Sources: Little, Operations Research 9(3), 1961; Kleinrock, Queueing Systems volume 1, 3.2.
 
+use super::arrays::{arrays, disks_below, in_flight};
 use super::case::{Case, CaseCell, evidence};
 use crate::usage::Usage;
 use crate::words::percent;
 use domain::finding::{Evidence, Gain};
-use domain::inventory::Policy;
+use domain::inventory::{BlockDevice, Policy, Queue, WriteCache};
 use domain::outcome::Better;
 use domain::trace::Role;
 use domain::trial::Measurement;
@@ -20,8 +29,12 @@ use domain::units::significant;
 /// Less than this is lost between two trials.
 const MIN_GAIN: f64 = 1.05;
 
-/// Writes into the page cache wait for nobody but its limits: many are on their way to the device.
-const BEHIND_THE_CACHE: f64 = 32.0;
+/// Requests that a disk has in its own cache or in its queue, where these are full: the places of NCQ.
+const IN_THE_DISK: f64 = 32.0;
+
+/// Half a revolution of the fastest disks, 15,000 a minute, in seconds: a write that takes longer waited for
+/// the platter, since the disk's cache had no room for it.
+const OF_A_PLATTER: f64 = 2e-3;
 
 /// What CPUs that are some times as fast can give a load.
 pub(super) enum Bound {
@@ -41,14 +54,20 @@ pub(super) enum Bound {
 /// Of the load that waits most for its CPUs.
 pub(super) fn bound(case: &Case<'_>, faster: f64) -> Bound {
     let cells = case.cells();
-    let of_cells = cells.iter().filter_map(|cell| Some((of_cell(cell)?, cell.source())));
+    // Whatever takes less time, a load that has the rate it asks for is none the faster.
+    let is_paced = |cell: &CaseCell<'_>| cell.keeps_its_pace() && case.summary.better == Better::Higher;
+    if !cells.is_empty() && cells.iter().all(is_paced) {
+        return Bound::Nothing;
+    }
+    let of_cells = cells.iter().filter_map(|cell| Some((of_cell(case, cell)?, cell.source())));
     let of_usages = case.usages.iter().map(|(key, usage)| (key, of_usage(usage)));
     let watched =
         || of_usages.filter_map(|(key, share)| Some((share?, format!("trace of {}", key.folder()))));
     let most = of_cells.max_by(|(a, _), (b, _)| a.total_cmp(b));
     let most = most.or_else(|| watched().max_by(|(a, _), (b, _)| a.total_cmp(b)));
     let Some((share, source)) = most else { return Bound::Unknown };
-    let times = gain(share, faster);
+    let most_of_disks = cells.iter().map(|cell| most_of_disks(case, cell)).fold(1.0, f64::max);
+    let times = gain(share, faster).min(most_of_disks);
     if times < MIN_GAIN {
         return Bound::Nothing;
     }
@@ -83,6 +102,61 @@ pub(super) fn ran_at<'a>(case: &Case<'a>) -> Option<(f64, &'a Policy)> {
     case.usages.iter().filter_map(|(_, usage)| of(usage)).min_by(|(a, _), (b, _)| a.total_cmp(b))
 }
 
+/// Whether CPUs at their highest frequency would give a load nothing, by their share of a request's time.
+pub(super) fn waits_for_disks_alone(case: &Case<'_>) -> bool {
+    let faster = ran_at(case)
+        .and_then(|(hertz, policy)| Some(policy.hardware_max.or(policy.max)?.hz() as f64 / hertz));
+    faster.is_some_and(|faster| matches!(bound(case, faster), Bound::Nothing))
+}
+
+/// How many times as much the disks of a cell can serve at most; infinite where nothing bounds it.
+fn most_of_disks(case: &Case<'_>, cell: &CaseCell<'_>) -> f64 {
+    // A thread that has no time left waits for no disk.
+    if cell.is_at_its_limit() {
+        return f64::INFINITY;
+    }
+    let disks = used_disks(case, cell).into_iter();
+    let least = disks.filter_map(|disk| {
+        // A disk that reads ahead by itself serves the faster the sooner it is asked.
+        let rotates = is_spinning(disk) && !cell.profile().reads_in_order();
+        let is_full = in_flight(case, cell, &disk.name) >= Some(IN_THE_DISK);
+        // What a disk behind the page cache is idle is before the kernel begins to write.
+        let busy = if is_full && cell.writes_behind() { 1.0 } else { cell.did(&disk.name)?.busy };
+        (busy > 0.0 && (rotates || is_full)).then_some(1.0 / busy)
+    });
+    least.fold(f64::INFINITY, f64::min)
+}
+
+fn is_spinning(disk: &BlockDevice) -> bool {
+    disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true)
+}
+
+/// Whether the disks of a cell decide how fast it is, whatever a request waits for before and after them.
+pub(super) fn disks_decide(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
+    disks_work_meanwhile(case, cell) || most_of_disks(case, cell) < MIN_GAIN
+}
+
+/// The disks below a cell's target that did anything.
+fn used_disks<'a>(case: &Case<'a>, cell: &CaseCell<'_>) -> Vec<&'a BlockDevice> {
+    let Some((inventory, device)) = case.inventory.zip(cell.device()) else { return Vec::new() };
+    let did_anything = |disk: &&BlockDevice| cell.did(&disk.name).is_some_and(|did| did.requests() > 0.0);
+    disks_below(inventory, device).into_iter().filter(did_anything).collect()
+}
+
+/// Whether the disks work while the CPUs do: spinning ones, whose own caches have the next writes. They take
+/// more than the platters have, as those show that wait for one. An array with parity reads before it writes,
+/// and waits for that.
+fn disks_work_meanwhile(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
+    let disks = used_disks(case, cell);
+    let queue = |is: fn(&Queue) -> bool| disks.iter().all(|disk| disk.queue.as_ref().is_some_and(is));
+    let spin = !disks.is_empty() && disks.iter().all(|disk| is_spinning(disk));
+    let has_parity = || arrays(case, cell).iter().any(|array| array.level.has_parity());
+    let caches = || queue(|queue| queue.write_cache == Some(WriteCache::WriteBack));
+    let waits_for_platters = || cell.metric("latency_p99") >= Some(OF_A_PLATTER);
+    let writes = cell.profile().writes() && !cell.is_synced();
+    writes && spin && caches() && waits_for_platters() && !has_parity()
+}
+
 /// The gain of a finding: none at worst.
 pub(super) fn expected(case: &Case<'_>, times: f64) -> Option<Gain> {
     let metric = &case.summary.metric;
@@ -91,12 +165,7 @@ pub(super) fn expected(case: &Case<'_>, times: f64) -> Option<Gain> {
 }
 
 /// Of a cell whose threads were recorded and whose depth is known.
-fn of_cell(cell: &CaseCell<'_>) -> Option<f64> {
-    let profile = cell.profile();
-    let in_flight = match profile.depth {
-        _ if cell.writes_behind() => BEHIND_THE_CACHE,
-        depth => f64::from(depth?.max(1)),
-    };
+fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<f64> {
     // What runs beside the load is no part of a request.
     let cores = cell.median_of(|m| {
         let of_load = m.roles.iter().filter(|(role, _)| **role != Role::Beside);
@@ -106,6 +175,14 @@ fn of_cell(cell: &CaseCell<'_>) -> Option<f64> {
         let of_load = m.threads.iter().filter(|thread| thread.role != Role::Beside);
         per_second(m, of_load.map(|thread| thread.cpu.secs()).fold(0.0, f64::max))
     })?;
+    let is_behind = cell.writes_behind();
+    let spin = || used_disks(case, cell).iter().any(|disk| is_spinning(disk));
+    if is_behind && !spin() {
+        return Some(busiest.min(1.0));
+    }
+    let depth = if is_behind { 1.0 } else { f64::from(cell.profile().depth?.max(1)) };
+    let meanwhile = is_behind || disks_work_meanwhile(case, cell);
+    let in_flight = if meanwhile { depth.max(IN_THE_DISK) } else { depth };
     Some(share(cores, in_flight, busiest))
 }
 
@@ -133,7 +210,7 @@ pub(super) fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use super::super::testing::{fio_run, with_thread};
+    use super::super::testing::{fio_run, on_disk, with_thread, with_work};
     use super::*;
     use crate::summarise::summarise;
 
@@ -153,9 +230,66 @@ mod tests {
                 with_thread(&mut data, "bzip2", Role::Beside, beside_ms);
             }
             let summary = summarise(&data, None);
-            of_cell(&Case::new(&data, &summary).cells()[0]).unwrap()
+            let case = Case::new(&data, &summary);
+            of_cell(&case, &case.cells()[0]).unwrap()
         };
         assert!((of(990) - of(0)).abs() < 1e-9, "{} instead of {}", of(990), of(0));
+    }
+
+    #[test]
+    fn behind_the_page_cache_the_busiest_thread_is_all_that_cpus_can_have() {
+        let of = |options: &str| {
+            let mut data = fio_run(&[options], |_, _| vec![]);
+            with_thread(&mut data, "kworker/u:0+flush", Role::Kworker, 650);
+            with_thread(&mut data, "fio", Role::Workload, 400);
+            let summary = summarise(&data, None);
+            let case = Case::new(&data, &summary);
+            of_cell(&case, &case.cells()[0]).unwrap()
+        };
+        assert!((of("rw=write bs=1m") - 0.65).abs() < 1e-9);
+        assert!((of("rw=write bs=1m direct=1") - 1.0).abs() < 1e-9, "a single request waits for both");
+    }
+
+    #[test]
+    fn a_spinning_disk_can_serve_no_more_than_its_time() {
+        let of = |options: &str, rotational, busy_ms| {
+            let mut data = fio_run(&[options], |_, _| vec![("iops", 100.0)]);
+            with_thread(&mut data, "fio", Role::Workload, 500);
+            with_work(&mut data, &[("sda", 0, 0, 100, 409_600, busy_ms)]);
+            let summary = summarise(&data, None);
+            let machine = on_disk(rotational);
+            let case =
+                Case { inventory: Some(&machine), target_device: Some("sda"), ..Case::new(&data, &summary) };
+            match bound(&case, 2.0) {
+                Bound::AtMost { times, .. } => times,
+                Bound::Nothing => 1.0,
+                Bound::Unknown => 0.0,
+            }
+        };
+        let single = "rw=randwrite bs=4k direct=1";
+        assert!((of(single, false, 900) - 4.0 / 3.0).abs() < 1e-9);
+        assert!((of(single, true, 900) - 1.0 / 0.9).abs() < 1e-9);
+        assert!((of(single, true, 980) - 1.0).abs() < 1e-9);
+        let paced = format!("{single} rate_iops=100");
+        assert!((of(&paced, false, 900) - 1.0).abs() < 1e-9, "it has the rate it asks for");
+    }
+
+    #[test]
+    fn writes_that_a_spinning_disk_takes_into_its_cache_overlap_with_the_cpus() {
+        let of = |p99: f64, cache| {
+            let mut data = fio_run(&["rw=randwrite bs=4k direct=1"], |_, _| vec![("latency_p99", p99)]);
+            with_thread(&mut data, "fio", Role::Workload, 200);
+            with_work(&mut data, &[("sda", 0, 0, 100, 409_600, 500)]);
+            let summary = summarise(&data, None);
+            let mut machine = on_disk(true);
+            machine.devices[1].queue.as_mut().unwrap().write_cache = Some(cache);
+            let case =
+                Case { inventory: Some(&machine), target_device: Some("sda"), ..Case::new(&data, &summary) };
+            of_cell(&case, &case.cells()[0]).unwrap()
+        };
+        assert!(of(10e-3, WriteCache::WriteBack) < 0.01);
+        assert!((of(0.1e-3, WriteCache::WriteBack) - 0.2).abs() < 1e-9, "its cache has room");
+        assert!((of(10e-3, WriteCache::WriteThrough) - 0.2).abs() < 1e-9);
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn configured(case: &Case<'_>, cpufreq: &Cpufreq) -> Option<Finding> {
         title: format!(
             "the CPUs run with {setting} `{value}`, which may cost throughput; it was not measured here"
         ),
-        reason: REASON.to_owned(),
+        reason: if chooses_itself(policy) { BY_DRIVER } else { REASON }.to_owned(),
         evidence: figures(cpufreq, policy, setting, &value).into_iter().chain(further).collect(),
         confidence: Confidence::Possible,
         gain: bound.and_then(|times| cpu_share::expected(case, times)),
@@ -150,15 +150,22 @@ fn faster(case: &Case<'_>, policy: &Policy) -> Option<f64> {
     Some(most.hz() as f64 / least.max(1.0))
 }
 
+/// Whether the driver or the hardware chooses the frequency, and the governor's name is that of its algorithm.
+fn chooses_itself(policy: &Policy) -> bool {
+    policy.driver.as_deref().is_some_and(|driver| CHOOSING_DRIVERS.contains(&driver))
+}
+
 /// The setting of a policy that saves energy, its value, and the one to try.
 fn saving(policy: &Policy) -> Option<(&'static str, String, &'static str)> {
     let governor = policy.governor.as_deref()?;
     // In active mode `powersave` is the driver's own algorithm, and the preference is what counts.
-    let hardware = policy.driver.as_deref().is_some_and(|driver| CHOOSING_DRIVERS.contains(&driver));
+    let hardware = chooses_itself(policy);
     match &policy.epp {
         Some(epp) if hardware && governor != "performance" => {
             SAVING_EPP.contains(&epp.as_str()).then(|| ("epp", epp.clone(), "performance"))
         }
+        // Without a preference (no hardware P-states) the driver's own algorithm goes by load.
+        None if hardware && governor == "powersave" => Some(("governor", governor.to_owned(), "performance")),
         _ if hardware => None,
         _ => SAVING.contains(&governor).then(|| ("governor", governor.to_owned(), "performance")),
     }
@@ -360,6 +367,16 @@ mod tests {
             let machine = machine_with(policy("intel_pstate", "powersave", Some(epp)));
             assert_eq!(findings(RULE, &quiet(), Some(&machine), None).len(), expected, "{epp}");
         }
+    }
+
+    #[test]
+    fn powersave_of_intel_pstate_without_a_preference_goes_by_load() {
+        let machine = machine_with(policy("intel_pstate", "powersave", None));
+        let found = findings(RULE, &quiet(), Some(&machine), None).swap_remove(0);
+        assert_eq!(found.remedy.unwrap().settings[0].to_string(), "governor = performance");
+        assert!(found.reason.contains("the driver or the hardware chooses"), "{}", found.reason);
+        let machine = machine_with(policy("intel_pstate", "performance", None));
+        assert!(findings(RULE, &quiet(), Some(&machine), None).is_empty());
     }
 
     #[test]

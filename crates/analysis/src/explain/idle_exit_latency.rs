@@ -1,22 +1,23 @@
-//! Deep idle states: a CPU that sleeps while it waits for a single request needs time to wake up, and that
-//! time is part of each request's latency.
+//! Deep idle states: a CPU that sleeps while it waits for requests needs time to wake up, and that time is
+//! part of a request's latency.
 //!
 //! Source: `Documentation/admin-guide/pm/cpuidle.rst` (`latency`, `disable`).
 
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
-use super::{idle_policy, varied_setting};
+use super::{cpu_share, idle_policy, varied_setting};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::IdleState;
+use domain::outcome::Better;
 use domain::setting::{SettingName, SettingRequest};
 use domain::time::Nanos;
 use domain::units::Unit;
 
 pub(super) const RULE: Rule = Rule {
     name: "idle-exit-latency",
-    doc: "Waking up from a deep idle state is a good part of the latency of a single request.",
-    needs: "latency of cells with one request in flight; idle states in the inventory",
+    doc: "Waking up from a deep idle state is a good part of the latency of a request.",
+    needs: "latency of cells with one request in flight, or with several and a recording's trace of idle states; idle states in the inventory",
     source: "Documentation/admin-guide/pm/cpuidle.rst (`latency`, `disable`)",
     yields_to: &[],
     run,
@@ -35,21 +36,38 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let is_measured = varied_setting::is_varied(case, &idle_policy::WORDS);
     let Some((deepest, exit)) = deepest(states).filter(|_| !is_measured) else { return Vec::new() };
     let cells = case.cells();
+    // A rate that is reached is none the higher where its requests take less time.
+    let is_paced = |cell: &CaseCell<'_>| cell.keeps_its_pace() && case.summary.better == Better::Higher;
     // What the page cache answers is not waited for; with fsync it is not the request that waits.
-    let single = cells.iter().filter(|cell| cell.profile().depth == Some(1) && cell.profile().is_direct());
+    let waits = |cell: &CaseCell<'_>| {
+        let asks_for_more = !cell.is_at_its_limit() && !is_paced(cell);
+        cell.profile().is_direct() && asks_for_more && !cpu_share::disks_decide(case, cell)
+    };
+    // With several in flight a CPU sleeps only where none of them is done: a trace tells how often.
+    let is_seen = entries(case, deepest).is_some();
+    let single = cells.iter().filter(|cell| waits(cell) && (is_seen || cell.profile().depth == Some(1)));
     let latencies = single
         .filter_map(|cell| Some((cell, cell.metric("latency_p50").or_else(|| cell.metric("latency_mean"))?)));
     // Of several, the one where waking up counts most.
     let shortest = latencies.filter(|(_, latency)| *latency > 0.0).min_by(|(_, a), (_, b)| a.total_cmp(b));
-    let found = shortest.filter(|_| exit >= MIN_EXIT && is_entered(case, deepest, exit));
+    let found = shortest.filter(|(_, latency)| exit >= MIN_EXIT && is_entered(case, deepest, exit, *latency));
     found.and_then(|(cell, latency)| finding(deepest, exit, cell, latency)).into_iter().collect()
 }
 
-/// Whether the state was left so often that it can have cost what counts; also where no trace tells.
-fn is_entered(case: &Case<'_>, state: &IdleState, exit: Nanos) -> bool {
+/// How often a state was entered, by all CPUs, a second; the most of several traces.
+fn entries(case: &Case<'_>, state: &IdleState) -> Option<f64> {
     let entries = case.usages.iter().flat_map(|(_, usage)| &usage.idle);
     let of_state = entries.filter(|(number, _)| *number == state.index).map(|(_, idling)| idling.entries);
-    of_state.max_by(f64::total_cmp).is_none_or(|entries| entries * exit.secs() >= MIN_SHARE)
+    of_state.max_by(f64::total_cmp)
+}
+
+/// Whether the state was left so often that it can have cost what counts. Where no trace tells, a CPU that
+/// sleeps no longer than it takes to be worth it does not choose that state.
+fn is_entered(case: &Case<'_>, state: &IdleState, exit: Nanos, latency: f64) -> bool {
+    match entries(case, state) {
+        Some(entries) => entries * exit.secs() >= MIN_SHARE,
+        None => state.residency.is_none_or(|residency| residency.secs() <= latency),
+    }
 }
 
 /// The state with the longest exit latency that is switched off on not all of its CPUs.
@@ -60,9 +78,7 @@ fn deepest(states: &[IdleState]) -> Option<(&IdleState, Nanos)> {
 
 fn finding(state: &IdleState, exit: Nanos, cell: &CaseCell<'_>, latency: f64) -> Option<Finding> {
     let share = exit.secs() / latency;
-    // A CPU that sleeps no longer than it takes to wake up does not choose that state.
-    let entered = state.residency.is_none_or(|residency| residency.secs() <= latency);
-    if share < MIN_SHARE || !entered {
+    if share < MIN_SHARE {
         return None;
     }
     let name = &state.name;
@@ -75,8 +91,8 @@ fn finding(state: &IdleState, exit: Nanos, cell: &CaseCell<'_>, latency: f64) ->
             "waking up from idle state {name} may take {exit} of the {shown} that a request takes in {}; it was not measured with and without",
             cell.named()
         ),
-        reason: "With one request in flight the CPU has nothing to do until it completes, enters an idle state, and must leave it \
-before the completion is handled. Deep states save energy and take longer to leave; the kernel chooses by how long it \
+        reason: "While all its requests are in flight the CPU has nothing to do until one completes, enters an idle state, and must \
+leave it before the completion is handled. Deep states save energy and take longer to leave; the kernel chooses by how long it \
 expects to wait, and does not know that somebody waits for it."
             .into(),
         evidence: vec![
@@ -85,7 +101,7 @@ expects to wait, and does not know that somebody waits for it."
                 exit.to_string(),
                 format!("/sys/devices/system/cpu/cpu0/cpuidle/state{}/latency", state.index),
             ),
-            evidence("latency of a request at depth 1, median", shown, cell.source()),
+            evidence("latency of a request, median", shown, cell.source()),
             evidence("share of it, at most", percent(share.min(1.0)), "the quotient of these"),
         ],
         confidence: Confidence::Possible,
@@ -137,6 +153,22 @@ mod tests {
         assert!(findings(RULE, &latency("1", 8e-3), Some(&machine(133, "")), None).is_empty());
         assert!(findings(RULE, &latency("32", 250e-6), Some(&machine(133, "")), None).is_empty());
         assert!(findings(RULE, &latency("1", 250e-6), Some(&machine(133, "0-1")), None).is_empty());
+    }
+
+    #[test]
+    fn with_several_in_flight_a_trace_tells_how_often_a_cpu_slept() {
+        use crate::usage::{Idling, Usage};
+        let of = |entries: f64, extra: &str| {
+            let options = format!("{}{extra}", with_depth("4"));
+            let data = fio_run(&[&options], |_, _| vec![("latency_mean", 250e-6), ("iops", 400.0)]);
+            let idle = vec![(3, Idling { entries, cpus: 0.5 })];
+            let usages = [(data.trials[0].key.clone(), Usage { idle, ..Usage::default() })];
+            let summary = crate::summarise::summarise(&data, None);
+            let machine = machine(133, "");
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of(1000.0, ""), of(500.0, ""), of(1000.0, " rate_iops=400")], [1, 0, 0]);
     }
 
     #[test]

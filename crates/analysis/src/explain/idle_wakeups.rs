@@ -32,6 +32,11 @@ const MIN_WAITING: f64 = 0.1;
 const MIN_LATENCY: Nanos = Nanos::from_micros(20);
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
+    // Nobody waits for a single request where the page cache takes all writes, nor where a rate is kept.
+    let cells = case.cells();
+    if !cells.is_empty() && cells.iter().all(|cell| cell.writes_behind() || cell.keeps_its_pace()) {
+        return Vec::new();
+    }
     let states = case.inventory.and_then(|i| i.cpuidle.as_ref()).map_or(&[][..], |idle| &idle.states);
     let most = case.worst_usage(|usage| Some(worst(states, usage)?.waking));
     let found =
@@ -138,6 +143,19 @@ mod tests {
         );
         assert_eq!(found.evidence[2].figure, "54.5%");
         assert_eq!(found.remedy.unwrap().settings[0].to_string(), "idle.C6.disable = 1");
+    }
+
+    #[test]
+    fn writes_that_wait_for_no_request_wait_for_no_cpu() {
+        let of = |options: &str| {
+            let data = fio_run(&[options], |_, _| vec![("throughput", 1e8)]);
+            let usages = [(data.trials[0].key.clone(), usage(1500.0, Some(0.4)))];
+            let summary = crate::summarise::summarise(&data, None);
+            let machine = machine(Some(133));
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of("rw=write bs=1m direct=1"), of("rw=write bs=1m")], [1, 0]);
     }
 
     #[test]

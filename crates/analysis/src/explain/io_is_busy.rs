@@ -5,6 +5,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::cpu_share;
 use super::waits::{Single, governor, singles, tunable, unvaried, waits_in_the_call};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
@@ -35,6 +36,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         is_ruled && single.cores >= MIN_CORES && single.cores <= percent / 100.0
     });
     let busiest = below.max_by(|a, b| a.cores.total_cmp(&b.cores)).filter(|_| value == "0");
+    let busiest = busiest.filter(|_| !cpu_share::waits_for_disks_alone(case));
     busiest.map(|single| finding(&single, (percent, threshold_path), path)).into_iter().collect()
 }
 

@@ -6,6 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::cpu_share;
 use super::waits::{Single, governor, singles, tunable, unvaried};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
@@ -35,6 +36,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let found =
         singles(&cells).into_iter().filter_map(|single| Some((Window::of(cpufreq, &single)?, single)));
     let busiest = found.max_by(|(_, a), (_, b)| a.cores.total_cmp(&b.cores));
+    let busiest = busiest.filter(|_| !cpu_share::waits_for_disks_alone(case));
     busiest.map(|(window, single)| finding(&single, &window)).into_iter().collect()
 }
 

@@ -9,7 +9,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::cpu_share::{self, Bound};
+use super::cpu_share;
 use super::governor::windows_seen;
 use crate::residency::PStates;
 use crate::usage::Usage;
@@ -62,7 +62,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     // Whoever waits for disks alone gains nothing by a CPU that is faster.
-    if waits_for_disks_alone(case) {
+    if cpu_share::waits_for_disks_alone(case) {
         return Vec::new();
     }
     let seen = case.usages.iter().filter_map(|(key, usage)| {
@@ -80,13 +80,6 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         found
     });
     found.into_iter().collect()
-}
-
-/// Whether CPUs at their highest frequency would give nothing, by the CPUs' share of a request's time.
-fn waits_for_disks_alone(case: &Case<'_>) -> bool {
-    let faster = cpu_share::ran_at(case)
-        .and_then(|(hertz, policy)| Some(policy.hardware_max.or(policy.max)?.hz() as f64 / hertz));
-    faster.is_some_and(|faster| matches!(cpu_share::bound(case, faster), Bound::Nothing))
 }
 
 fn seen<'u>(cpufreq: &Cpufreq, policy: &Policy, usage: &'u Usage) -> Option<Seen<'u>> {
