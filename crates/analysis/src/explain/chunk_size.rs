@@ -1,11 +1,11 @@
 //! Requests that cross the chunks of an array: each keeps two disks busy. Shown where a study varied the
-//! chunk, else likely where the disks serve more reads than the array.
+//! chunk, else likely where the disks serve more random requests than the array.
 //!
 //! Sources: md(4), "RAID0"; drivers/md/raid0.c (`raid0_make_request`), raid10.c, raid5.c
 //! (`in_chunk_boundary`).
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, arrays, rotates};
+use super::arrays::{Array, Did, MIN_WAITED, arrays, rotates};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::percent;
@@ -14,8 +14,8 @@ use domain::units::{Unit, significant};
 
 pub(super) const RULE: Rule = Rule {
     name: "chunk-size",
-    doc: "Random reads of an array cross its chunks, so that each of them keeps more than one disk busy.",
-    needs: "cells that differ in the chunk alone; else what an array and its members did in trials of random reads; the disks in the inventory",
+    doc: "Random requests of an array cross its chunks, so that each of them keeps more than one disk busy.",
+    needs: "cells that differ in the chunk alone; else what an array and its members did in trials of random reads or writes; the disks in the inventory",
     source: "md(4); drivers/md/raid0.c (`raid0_make_request`), raid10.c, raid5.c (`in_chunk_boundary`)",
     yields_to: &[],
     run,
@@ -51,7 +51,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         return varied_setting::findings(case, &WORDS);
     }
     let cells = case.cells();
-    let random = cells.iter().filter(|cell| cell.reads_at_random());
+    let random = cells.iter().filter(|cell| cell.reads_at_random() || writes_at_random(cell));
     let found = random.flat_map(|cell| {
         let arrays = arrays(case, cell).into_iter();
         arrays.filter_map(|array| Some((cell, Split::of(case, &array, cell)?, array))).collect::<Vec<_>>()
@@ -60,8 +60,15 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     most.map(|(cell, split, array)| finding(case, cell, split, &array)).into_iter().collect()
 }
 
+/// Whether it writes here and there, by its options: what the kernel writes back is in some order.
+fn writes_at_random(cell: &CaseCell<'_>) -> bool {
+    cell.access() == Some("randwrite")
+}
+
 struct Split {
-    /// Reads of disks for each of the array.
+    /// Whether requests are reads.
+    reads: bool,
+    /// Requests of disks for each of the array, beyond its copies.
     parts: f64,
     figures: Vec<Evidence>,
 }
@@ -71,31 +78,45 @@ impl Split {
         if !array.level.has_chunks() || !array.is_whole(cell) || !rotates(case, array) {
             return None;
         }
-        let own = cell.did(&array.name).filter(|own| own.reads > 0.0)?;
-        let all = array.members_did(cell)?.iter().map(|(_, did)| did.reads).sum::<f64>();
+        let (own, members) = (cell.did(&array.name)?, array.members_did(cell)?);
+        let reads = cell.reads_at_random();
+        // With parity, and with a bitmap, disks write for other reasons too.
+        if !reads && (array.level.has_parity() || array.has_bitmap != Some(false)) {
+            return None;
+        }
+        let of = |did: &Did| if reads { did.reads } else { did.writes };
+        let all = members.iter().map(|(_, did)| of(did)).sum::<f64>();
+        let copies = if reads { 1.0 } else { f64::from(array.copies.unwrap_or(1)) };
         let busy = array.mean_busy(cell)?;
-        let parts = all / own.reads;
+        let parts = all / (of(&own) * copies);
+        let what = if reads { "reads" } else { "writes" };
         let source = format!("/proc/diskstats in {}", cell.source());
         let mut figures = vec![
-            evidence(format!("reads of {}", array.name), Unit::PerSecond.show(own.reads), source.clone()),
-            evidence("reads of its members, all together", Unit::PerSecond.show(all), source.clone()),
+            evidence(format!("{what} of {}", array.name), Unit::PerSecond.show(of(&own)), source.clone()),
+            evidence(
+                format!("{what} of its members, all together"),
+                Unit::PerSecond.show(all),
+                source.clone(),
+            ),
             evidence("time in which its members were busy, mean", percent(busy), source),
         ];
         figures.extend(
             cell.block_size().map(|size| evidence("size of a request", size.to_string(), "the study")),
         );
         figures.extend(array.chunk.map(|chunk| evidence("chunk", chunk.to_string(), array.source.clone())));
-        (parts >= MIN_PARTS && busy >= MIN_BUSY && array.waited_for(cell)? >= MIN_WAITED)
-            .then_some(Self { parts, figures })
+        let known = of(&own) > 0.0 && parts.is_finite();
+        (known && parts >= MIN_PARTS && busy >= MIN_BUSY && array.waited_for(cell)? >= MIN_WAITED)
+            .then_some(Self { reads, parts, figures })
     }
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, split: Split, array: &Array) -> Finding {
-    let (what, undo) = BY_HAND;
+    let (by_hand, undo) = BY_HAND;
+    let what = if split.reads { "read" } else { "write" };
     Finding {
         rule: RULE.name,
         title: format!(
-            "each read of {} in {} takes {} reads of its disks: requests cross its chunks",
+            "each {what} of {} in {} takes {} {what}s of its disks: requests cross its chunks",
             array.name,
             cell.named(),
             significant(split.parts)
@@ -104,7 +125,11 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, split: Split, array: &Array) ->
         evidence: split.figures,
         confidence: Confidence::Likely,
         gain: None,
-        remedy: Some(Remedy { what: what.replace("mdN", &array.name), settings: vec![], undo: undo.into() }),
+        remedy: Some(Remedy {
+            what: by_hand.replace("mdN", &array.name),
+            settings: vec![],
+            undo: undo.into(),
+        }),
         next: case.show_again(),
         compared: vec![],
     }
@@ -148,6 +173,31 @@ mod tests {
         assert!(findings(RULE, &reads("read", 100, 900), Some(&machine()), None).is_empty());
         assert!(findings(RULE, &reads("randread", 53, 900), Some(&machine()), None).is_empty());
         assert!(findings(RULE, &reads("randread", 100, 200), Some(&machine()), None).is_empty());
+    }
+
+    #[test]
+    fn random_writes_that_are_split_are_found_beyond_copies_and_bitmap() {
+        let of = |level: &str, bitmap: &str, each: u64| {
+            let md = Md {
+                level: Some(level.into()),
+                layout: Some("near=2".into()),
+                bitmap: Some(bitmap.into()),
+                ..Md::default()
+            };
+            let machine = with_array(md, true, &["sda", "sdb", "sdc", "sdd"]);
+            let mut data = fio_run(&["rw=randwrite bs=32k"], |cell, block| {
+                vec![("throughput", about(4e6, cell, block))]
+            });
+            let member = |name| (name, 0, 0, each, each * 16_384, 900);
+            let members = ["sda", "sdb", "sdc", "sdd"].map(member);
+            let work: Vec<_> = [("md0", 0, 0, 100, 3_276_800, 990)].into_iter().chain(members).collect();
+            with_work(&mut data, &work);
+            findings(RULE, &data, Some(&machine), None)
+        };
+        let found = of("raid0", "none", 50).swap_remove(0);
+        assert!(found.title.contains("each write of md0 in w0 takes 2.00 writes"), "{}", found.title);
+        assert_eq!([of("raid10", "none", 100).len(), of("raid10", "none", 50).len()], [1, 0]);
+        assert!(of("raid10", "+8", 100).is_empty() && of("raid5", "none", 100).is_empty());
     }
 
     #[test]

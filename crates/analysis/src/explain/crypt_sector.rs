@@ -51,8 +51,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
     let found = cells.iter().find_map(|cell| {
         let small =
-            encrypted(case, cell).into_iter().find(|it| it.crypt.sector == SMALL && it.cores >= MIN_CORES);
-        let small = small?;
+            encrypted(case, cell).into_iter().find(|it| it.crypt.sector == SMALL && takes_time(cell, it))?;
         let larger = small.disks.iter().find_map(|disk| {
             let sector = disk.queue.as_ref()?.physical_block.filter(|sector| *sector > SMALL)?;
             Some((disk.name.clone(), sector))
@@ -62,6 +61,14 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     found.into_iter().collect()
 }
 
+/// Whether encryption takes time that counts: that of its own threads, or past dm-crypt's queues that of a
+/// writer whose core has none left.
+fn takes_time(cell: &CaseCell<'_>, it: &Encrypted<'_>) -> bool {
+    let passes_by = it.crypt.flags.iter().any(|flag| flag.starts_with("no_write_workqueue"));
+    let writes = it.did.written > it.did.read;
+    it.cores >= MIN_CORES || passes_by && writes && cell.is_at_its_limit()
+}
+
 fn finding(
     case: &Case<'_>,
     cell: &CaseCell<'_>,
@@ -69,12 +76,15 @@ fn finding(
     (disk, sector): (String, Bytes),
 ) -> Finding {
     let device = &it.device.name;
-    let cores = significant(it.cores);
+    let (whose, cores) = match it.cores >= MIN_CORES {
+        true => ("encryption", significant(it.cores)),
+        false => ("all threads, one of which encrypts what it writes", significant(it.all_cores)),
+    };
     let (what, undo) = BY_HAND;
     Finding {
         rule: RULE.name,
         title: format!(
-            "{device} encrypts in sectors of {SMALL} on a disk of {sector}, and encryption kept {cores} cores busy in {}",
+            "{device} encrypts in sectors of {SMALL} on a disk of {sector}, and {whose} kept {cores} cores busy in {}",
             cell.named()
         ),
         reason: REASON.into(),
@@ -85,7 +95,7 @@ fn finding(
                 sector.to_string(),
                 format!("/sys/block/{disk}/queue/physical_block_size"),
             ),
-            evidence("CPU time of encryption, in cores, median", cores, cell.source()),
+            evidence(format!("CPU time of {whose}, in cores, median"), cores, cell.source()),
         ],
         confidence: Confidence::Possible,
         gain: None,
@@ -119,6 +129,22 @@ mod tests {
             "dm-0 encrypts in sectors of 512 B on a disk of 4 KiB, and encryption kept 0.600 cores busy in w0"
         );
         assert!(found.remedy.unwrap().what.contains("make a backup first"));
+    }
+
+    #[test]
+    fn past_the_queues_a_writer_whose_core_is_full_is_found() {
+        let of = |own_ms: u64, flags: &[&str]| {
+            let mut data = fio_run(&["rw=randwrite bs=1m direct=1"], |cell, block| {
+                vec![("throughput", about(4e8, cell, block))]
+            });
+            with_work(&mut data, &[("dm-0", 0, 0, 400, 400 << 20, 900), ("sda", 0, 0, 400, 400 << 20, 900)]);
+            with_thread(&mut data, "fio", Role::Workload, own_ms);
+            let mut machine = with_crypt(false, "aes-xts-plain64", 512, flags);
+            machine.devices[1].queue.as_mut().unwrap().physical_block = Some(Bytes::new(4096));
+            findings(RULE, &data, Some(&machine), Some("dm-0")).len()
+        };
+        let passed_by = &["no_read_workqueue", "no_write_workqueue"];
+        assert_eq!([of(980, passed_by), of(500, passed_by), of(980, &[])], [1, 0, 0]);
     }
 
     #[test]

@@ -64,11 +64,13 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Whether somebody waits for work that is there since a disk is missing: reads of which others compute what
-/// it had, or a mirror whose other disks have no time left.
+/// it had, or those of a mirror whose other disks have no time left. What is written to a mirror costs the
+/// others nothing more.
 fn does_more(array: &Array, cell: &CaseCell<'_>, busy: f64) -> bool {
     let waits = array.waited_for(cell).is_none_or(|waited| waited >= MIN_WAITED);
     let computes = array.level.has_parity() && computed(array, cell).is_some();
-    waits && (computes || !array.level.has_parity() && busy >= AT_LIMIT)
+    let reads = cell.did(&array.name).is_some_and(|own| own.read > own.written);
+    waits && (computes || !array.level.has_parity() && reads && busy >= AT_LIMIT)
 }
 
 /// What members read for each byte that was read from the array, where it is more than that.
@@ -130,10 +132,14 @@ mod tests {
         with_array(md, true, &["sda", "sdb"])
     }
 
+    fn reads_of(throughput: f64) -> RunData {
+        fio_run(&["rw=randread bs=4k direct=1"], |cell, block| {
+            vec![("throughput", about(throughput, cell, block))]
+        })
+    }
+
     fn reads(each: u64, busy_ms: u64) -> RunData {
-        let mut data = fio_run(&["rw=randread bs=4k direct=1"], |cell, block| {
-            vec![("throughput", about(4e5, cell, block))]
-        });
+        let mut data = reads_of(4e5);
         let member = |name| (name, each, each * 4096, 0, 0, busy_ms);
         with_work(&mut data, &[("md0", 100, 409_600, 0, 0, busy_ms), member("sda"), member("sdb")]);
         data
@@ -153,6 +159,19 @@ mod tests {
         assert!(findings(RULE, &reads(67, 40), Some(&machine(1)), None).is_empty());
         assert!(findings(RULE, &reads(50, 800), Some(&machine(1)), None).is_empty(), "nothing is computed");
         assert!(findings(RULE, &reads(67, 800), Some(&machine(0)), None).is_empty());
+    }
+
+    #[test]
+    fn a_mirror_that_lacks_a_disk_serves_reads_from_fewer_and_writes_as_before() {
+        let md = Md { level: Some("raid1".into()), degraded: Some(1), ..Md::default() };
+        let machine = with_array(md, true, &["sda"]);
+        let of = |[reads, writes]: [u64; 2]| {
+            let mut data = reads_of(4e5);
+            let work = |name| (name, reads, reads * 4096, writes, writes * 4096, 950);
+            with_work(&mut data, &[work("md0"), work("sda")]);
+            findings(RULE, &data, Some(&machine), None).len()
+        };
+        assert_eq!([of([100, 0]), of([0, 100])], [1, 0]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use domain::units::Unit;
 
 pub(super) const RULE: Rule = Rule {
     name: "flushes",
-    doc: "Most of the workload's time is spent in calls of fsync and fdatasync.",
+    doc: "A good part of the workload's time is spent in calls of fsync and fdatasync.",
     needs: "the tool's calls of fsync and their latency",
     source: "block/blk-flush.c; Documentation/block/writeback_cache_control.rst; fsync(2)",
     yields_to: &[],
@@ -21,6 +21,9 @@ pub(super) const RULE: Rule = Rule {
 
 /// From this share of a job's time on, nothing else decides as much.
 const MIN_SHARE: f64 = 0.5;
+
+/// A job that is in one call at a time for so much of it would be a quarter faster without (1/(1-share)).
+const NOTABLE: f64 = 0.2;
 
 /// Calls of fsync in a cell.
 pub(super) struct Syncs {
@@ -44,6 +47,17 @@ const ONE_AT_A_TIME: f64 = 1.05;
 impl Syncs {
     /// Of a cell whose jobs are in them for most of their time.
     pub(super) fn that_decide(cell: &CaseCell<'_>) -> Option<Self> {
+        Self::of(cell).filter(|syncs| syncs.share >= MIN_SHARE)
+    }
+
+    /// Of a cell whose jobs would be notably faster without, or are in them for most of their time.
+    fn that_count(cell: &CaseCell<'_>) -> Option<Self> {
+        let is_single = cell.profile().depth == Some(1);
+        let least = if is_single { NOTABLE } else { MIN_SHARE };
+        Self::of(cell).filter(|syncs| syncs.share >= least)
+    }
+
+    fn of(cell: &CaseCell<'_>) -> Option<Self> {
         let (rate, latency) = (cell.metric("syncs")?, cell.metric("sync_latency_mean")?);
         let number = |name| cell.option(&[name]).map_or(Some(1.0), |text| text.parse::<f64>().ok());
         let at_a_time = rate * latency / number("numjobs")?.max(1.0);
@@ -52,7 +66,8 @@ impl Syncs {
         let in_flight =
             depth > 1.0 && (engine.is_some_and(|it| IN_FLIGHT.contains(&it)) || at_a_time > ONE_AT_A_TIME);
         let share = if in_flight { at_a_time / depth } else { at_a_time };
-        (share >= MIN_SHARE).then(|| Self { rate, latency, in_flight, share: share.min(1.0) })
+        // A rate that is kept is none the higher without them.
+        (!cell.keeps_its_pace()).then(|| Self { rate, latency, in_flight, share: share.min(1.0) })
     }
 
     /// What decides, as figures.
@@ -90,7 +105,7 @@ impl Syncs {
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
-    let found = cells.iter().filter_map(|cell| Some((cell, Syncs::that_decide(cell)?)));
+    let found = cells.iter().filter_map(|cell| Some((cell, Syncs::that_count(cell)?)));
     let most = found.max_by(|(_, a), (_, b)| a.share().total_cmp(&b.share()));
     most.map(|(cell, syncs)| finding(case, cell, &syncs)).into_iter().collect()
 }
@@ -161,6 +176,19 @@ mod tests {
     fn rare_syncs_and_those_of_many_jobs_are_no_finding() {
         assert!(findings(RULE, &writes(10.0, 8e-3, "fsync=32"), None, None).is_empty());
         assert!(findings(RULE, &writes(110.0, 8e-3, "fsync=1 numjobs=8"), None, None).is_empty());
+    }
+
+    #[test]
+    fn a_job_with_one_request_at_a_time_loses_by_a_part_of_its_time() {
+        let of = |rate, depth| {
+            let options = format!("rw=write bs=128k direct=1 fsync=1 ioengine=libaio iodepth={depth}");
+            findings(RULE, &writes(rate, 1e-3, &options), None, None).len()
+        };
+        assert_eq!([of(300.0, 1), of(150.0, 1), of(300.0, 16)], [1, 0, 0]);
+        let options = "rw=write bs=128k direct=1 fsync=1 rate_iops=20";
+        let paced =
+            fio_run(&[options], |_, _| vec![("iops", 20.0), ("syncs", 20.0), ("sync_latency_mean", 15e-3)]);
+        assert!(findings(RULE, &paced, None, None).is_empty(), "it has the rate it asks for");
     }
 
     #[test]

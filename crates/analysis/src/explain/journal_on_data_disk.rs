@@ -37,8 +37,9 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         let disks = disks_below(case.inventory?, cell.device()?);
         let rotates =
             |disk: &&BlockDevice| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true);
-        let all = !disks.is_empty() && disks.iter().all(rotates);
-        all.then(|| finding(case, cell, &syncs, filesystem, disks[0]))
+        // A commit is on the medium when the slowest disk has its part.
+        let disk = disks.into_iter().find(rotates)?;
+        Some(finding(case, cell, &syncs, filesystem, disk))
     });
     found.into_iter().collect()
 }
@@ -107,6 +108,20 @@ mod tests {
         let found = findings(RULE, &writes(9e-3, "rw,relatime"), Some(&on_disk(true)), None).swap_remove(0);
         assert!(found.title.ends_with("w0 spends 90% of its time in fsync, 9.00 ms for each call"));
         assert_eq!(found.confidence, Confidence::Possible);
+    }
+
+    #[test]
+    fn a_commit_waits_for_the_one_disk_that_spins() {
+        use domain::inventory::Md;
+        let md = Md { level: Some("raid0".into()), ..Md::default() };
+        let of = |rotational| {
+            let mut machine = with_array(md.clone(), false, &["sda", "sdb"]);
+            machine.devices[2].queue.as_mut().unwrap().rotational = Some(rotational);
+            let mut data = writes(9e-3, "rw");
+            with_environment(&mut data, &[("device", "md0")]);
+            findings(RULE, &data, Some(&machine), None).len()
+        };
+        assert_eq!([of(true), of(false)], [1, 0]);
     }
 
     #[test]

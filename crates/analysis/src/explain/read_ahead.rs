@@ -62,6 +62,10 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     by_direct_reads(case).or_else(|| by_small_reads(case)).into_iter().collect()
 }
 
+/// Reading ahead lets device and CPU work side by side: where either is busy for more of the time, that gives
+/// less than a tenth more.
+const IDLE_BETWEEN: f64 = 0.9;
+
 /// A device that is less busy has nobody who waits for it.
 const MIN_BUSY: f64 = 0.5;
 
@@ -111,7 +115,11 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     let did = cell.did(name).filter(|did| did.reads > 0.0 && did.busy >= MIN_BUSY)?;
     let size = did.read / did.reads;
     let reads_by_itself = is_alone && size >= OF_A_DISK;
-    if reads_by_itself || size > DEFAULT_WINDOW.get() as f64 {
+    // Nothing is read ahead of a reader who asks for more than the window at once: the device is idle while
+    // he takes what he got.
+    let asks_for_more = cell.block_size().is_some_and(|block| block > window && size <= block.get() as f64);
+    let is_idle_between = asks_for_more && did.busy.max(busiest_cpu(case)) <= IDLE_BETWEEN;
+    if reads_by_itself || size > DEFAULT_WINDOW.get() as f64 && !is_idle_between {
         return None;
     }
     if let [disk] = &below[..]
@@ -150,6 +158,12 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
         next: tune_command(&wider),
         compared: vec![],
     })
+}
+
+/// How busy the busiest CPU of any trace was.
+fn busiest_cpu(case: &Case<'_>) -> f64 {
+    let all = case.usages.iter().flat_map(|(_, usage)| &usage.cpus);
+    all.map(|(_, cpu)| cpu.busy()).fold(0.0, f64::max)
 }
 
 fn wider(device: &str) -> SettingRequest {
@@ -221,7 +235,7 @@ fn figures(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{about, bare_machine, findings, fio_run, setting_run, tool_run};
+    use super::super::testing::{about, bare_machine, findings, fio_run, setting_run, tool_run, with_work};
     use super::*;
     use domain::study::Tool;
 
@@ -298,6 +312,29 @@ mod tests {
         assert_eq!(sata, [1, 0, 1]);
         assert_eq!(of("sata", 14_000, 1000, 1.9), 1, "a faster link");
         assert_eq!(of("nvme", 4000, 1000, 1.9), 1, "another link");
+    }
+
+    #[test]
+    fn a_reader_of_more_than_the_window_leaves_the_device_idle_between() {
+        use crate::summarise::summarise;
+        use crate::usage::{CpuUsage, Usage};
+        let of = |block: &str, busy_ms, system| {
+            let options = format!("rw=read bs={block}");
+            let mut data = fio_run(&[&options], |cell, b| vec![("throughput", about(1e9, cell, b))]);
+            with_work(&mut data, &[("vda", 1000, 1000 << 20, 0, 0, busy_ms)]);
+            let cpus = vec![(0, CpuUsage { system, ..CpuUsage::default() })];
+            let usages = [(data.trials[0].key.clone(), Usage { cpus, ..Usage::default() })];
+            let (summary, machine) = (summarise(&data, None), bare_machine());
+            let case = Case {
+                inventory: Some(&machine),
+                target_device: Some("vda"),
+                usages: &usages,
+                ..Case::new(&data, &summary)
+            };
+            (RULE.run)(&case).len()
+        };
+        assert_eq!([of("1m", 800, 0.8), of("1m", 960, 0.8), of("1m", 800, 0.96)], [1, 0, 0]);
+        assert_eq!(of("4k", 800, 0.8), 0);
     }
 
     #[test]
