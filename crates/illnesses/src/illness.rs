@@ -80,8 +80,8 @@ pub const ILLNESSES: &[Illness] = &[
             true
         },
         cure: |recipe| {
-            let writes = recipe.load.writes();
-            let array = recipe.array.as_ref().filter(|array| array.has_parity() && writes)?;
+            let is_small = recipe.load.writes() && !recipe.load.writes_whole_stripes();
+            let array = recipe.array.as_ref().filter(|array| array.has_parity() && is_small)?;
             (array.members % 2 == 0 && array.missing < 2).then(|| {
                 let mirrored = of_array(recipe, |array| array.level = 10);
                 without(&mirrored, &["stripe_cache_size", "group_thread_cnt"]).unwrap_or(mirrored)
@@ -90,7 +90,7 @@ pub const ILLNESSES: &[Illness] = &[
     },
     Illness {
         name: "small stripe cache",
-        rules: &["stripe-cache"],
+        rules: &["stripe-cache", "stripe-cache-full"],
         plant: |recipe, _| {
             let Some(array) = recipe.array.as_mut().filter(|array| array.members >= 3) else { return false };
             array.level = 5;

@@ -86,6 +86,12 @@ impl Load {
         self.access.contains("write")
     }
 
+    /// Writes in order into the page cache, which nobody waits for: the kernel writes back what lies side by
+    /// side, and no write is less than a stripe but the last.
+    pub fn writes_whole_stripes(&self) -> bool {
+        self.access == "write" && !self.is_direct && !self.is_synced
+    }
+
     pub fn is_random(&self) -> bool {
         self.access.starts_with("rand")
     }
