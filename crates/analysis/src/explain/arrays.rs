@@ -201,9 +201,10 @@ impl Array {
         self.members_did(cell)?.into_iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))
     }
 
-    /// The share of the time in which somebody waited for it: it had requests in flight, and no thread of the
-    /// load was at its core's limit nor at the rate asked for, so that it would have asked for more. Before Linux 5.14 some arrays do
-    /// not count that; then it is as busy as its busiest member. `None` where its disks were not recorded.
+    /// The share of the time in which somebody waited for it: it had requests in flight, and no thread of
+    /// the load was at its core's limit nor at the rate asked for, so that it would have asked for more.
+    /// Before Linux 5.14 some arrays do not count that; then it is as busy as its busiest member. `None`
+    /// where its disks were not recorded.
     pub(super) fn waited_for(&self, cell: &CaseCell<'_>) -> Option<f64> {
         let (own, (_, busiest)) = (cell.did(&self.name)?, self.busiest(cell)?);
         let in_flight = if own.busy > 0.0 { own.busy } else { busiest.busy };

@@ -5,10 +5,10 @@
 //! is busy for a share u of its time, 1/(1-u) times as long in the mean. So the CPU's share of R is
 //! U/N/(1-u), and 1 at most. A bound, no prediction: what is done beside the request counts as well.
 //!
-//! Two loads differ from that. Writes into the page cache wait for no request of theirs: they are as fast as
-//! the slowest stage on the way to the disks, so that the busiest thread's time is the most that the CPUs can
-//! have of it. A spinning disk that has the next writes in its own cache, or in the page cache, works while the
-//! CPUs do, so that these have a part of the time only where requests queue for them.
+//! Two loads differ from that. Writes into the page cache wait for no request of theirs: they are as fast
+//! as the slowest stage on the way to the disks, so that the busiest thread's time is the most that the
+//! CPUs can have of it. A spinning disk that has the next writes in its own cache, or in the page cache,
+//! works while the CPUs do, so that these have a part of the time only where requests queue for them.
 //!
 //! A disk that is busy for a share b of the time can serve 1/b times as much at most (utilisation law):
 //! that bounds the gain where the disk serves one request at a time, or always has as many as it can hold.

@@ -150,7 +150,8 @@ fn faster(case: &Case<'_>, policy: &Policy) -> Option<f64> {
     Some(most.hz() as f64 / least.max(1.0))
 }
 
-/// Whether the driver or the hardware chooses the frequency, and the governor's name is that of its algorithm.
+/// Whether the driver or the hardware chooses the frequency, and the governor's name is that of its
+/// algorithm.
 fn chooses_itself(policy: &Policy) -> bool {
     policy.driver.as_deref().is_some_and(|driver| CHOOSING_DRIVERS.contains(&driver))
 }

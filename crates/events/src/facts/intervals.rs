@@ -38,8 +38,8 @@ pub enum Did {
         /// The address of the function that a kworker executed.
         function: Option<u64>,
     },
-    /// Kworkers of a CPU, or of a policy's CPUs, began a function, and began it again; or intel_pstate decided,
-    /// and decided again.
+    /// Kworkers of a CPU, or of a policy's CPUs, began a function, and began it again; or intel_pstate
+    /// decided, and decided again.
     Window {
         /// Which CPU, or the number of the policy where one is declared.
         cpu: u16,

@@ -70,8 +70,8 @@ impl Executions {
     }
 
     /// A piece of a function's work was executed on a CPU of a policy. Drivers that let any CPU change a
-    /// frequency (`dvfs_possible_from_any_cpu`) have a governor's work executed on CPUs of other policies too:
-    /// then nobody knows here whose sample it is.
+    /// frequency (`dvfs_possible_from_any_cpu`) have a governor's work executed on CPUs of other policies
+    /// too: then nobody knows here whose sample it is.
     pub fn executed(&mut self, function: u64, work: u64, policy: u16) {
         if !self.works.contains_key(&function) && self.works.len() >= MAX_FUNCTIONS {
             return;
