@@ -9,7 +9,7 @@ use crate::guests::LabSpec;
 use crate::preflight;
 use domain::ids::TrialKey;
 use domain::inert::Lines;
-use domain::lab::{HwpModel, IdleState, PStateDriver, PStateTable, Ratios};
+use domain::lab::{Dilation, GuestClock, HwpModel, IdleState, Lab, PStateDriver, PStateTable, Ratios};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::{Study, Target};
@@ -49,6 +49,9 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
     for table in spec.models.tables() {
         pstates(text, table);
     }
+    if let Some(slowness) = slowness(lab) {
+        text.line(format_args!("{slowness}"));
+    }
     for disk in &lab.disks {
         let size = disk.size.map_or("of its model's size".to_owned(), |size| size.to_string());
         let link = disk.link.as_ref().map_or(String::new(), |link| format!(", on the link `{link}`"));
@@ -60,6 +63,20 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
     for line in &lab.prepare {
         text.line(format_args!("in the guest, once: {line}"));
     }
+}
+
+/// How much slower it is than the machine that it stands for, and what that does to the guest's time.
+fn slowness(lab: &Lab) -> Option<String> {
+    let dilation = match lab.dilation {
+        Dilation::Fixed(1.0) => return None,
+        Dilation::Fixed(factor) => factor.to_string(),
+        Dilation::Auto => "found before the first trial".to_owned(),
+    };
+    let what = match lab.clock() {
+        GuestClock::Slowed => "the guest's clock is as many times slower while its CPUs are paced",
+        GuestClock::Host => "times in the guest are as many times longer, and rates as many times lower",
+    };
+    Some(format!("time dilation {dilation}: {what}"))
 }
 
 /// A table of P-states.
@@ -139,5 +156,27 @@ fn cell(text: &mut Lines, plan: &Plan, cell: &Cell) {
         Err(error) => {
             text.line(format_args!("  cannot run: {error}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_is_slow_says_how_that_shows_in_it() {
+        let of = |dilation, pstates: Option<&str>| {
+            slowness(&Lab { dilation, pstates: pstates.map(str::to_owned), ..Lab::default() })
+        };
+        assert_eq!(of(Dilation::Fixed(1.0), Some("server-8")), None);
+        let paced = of(Dilation::Fixed(160.0), Some("server-8")).unwrap();
+        assert_eq!(
+            paced,
+            "time dilation 160: the guest's clock is as many times slower while its CPUs are paced"
+        );
+        let unpaced = of(Dilation::Fixed(4.0), None).unwrap();
+        assert!(unpaced.starts_with("time dilation 4: times in the guest are"), "{unpaced}");
+        let found = of(Dilation::Auto, Some("server-8")).unwrap();
+        assert!(found.starts_with("time dilation found before the first trial: the guest's"), "{found}");
     }
 }
