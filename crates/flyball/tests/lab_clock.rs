@@ -125,10 +125,11 @@ fn check(table: &str, top: f64, trial: &Trial, said: &str) {
     );
     let account = trial.lab.as_ref().unwrap();
     assert_eq!((account.dilation, account.slowed), (1.0, DILATION));
-    assert!((0.9..1.02).contains(&executed), "{executed} of what its pace gives: {said}");
-    // Debian's kernels tick 250 times a second: eight times as often, or an eighth, would be the host's time.
+    assert!((0.8..1.05).contains(&executed), "{executed} of what its pace gives: {said}");
+    // Debian's kernels tick 250 times a second: eight times as often, or an eighth, would be the host's
+    // time. The bounds are as wide as a busy host, and a slow CPU's part in reading, want them.
     let rate = ticks / micros * 1e6;
-    assert!((200.0..320.0).contains(&rate), "{rate} ticks a second: {said}");
+    assert!((150.0..400.0).contains(&rate), "{rate} ticks a second: {said}");
     let over = read_ms / 1e3 / modelled().secs();
-    assert!((0.95..1.6).contains(&over), "a disk took {over} times what its model does: {said}");
+    assert!((0.9..3.0).contains(&over), "a disk took {over} times what its model does: {said}");
 }
