@@ -43,7 +43,7 @@ pub(super) const WORDS: Words = Words {
 const MIN_READ: f64 = 0.1;
 
 /// The size to try, in pages a member; the kernel's own is 256 (`NR_STRIPES`).
-const TO_TRY: u32 = 4096;
+pub(super) const TO_TRY: u32 = 4096;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     if varied_setting::is_varied(case, &WORDS) {
@@ -65,13 +65,29 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Finding> {
     found.collect()
 }
 
+/// The larger cache of an array.
+pub(super) fn larger(array: &Array) -> SettingRequest {
+    SettingRequest {
+        setting: SettingName { name: "stripe_cache_size".into(), object: Some(array.name.clone()) },
+        value: TO_TRY.to_string(),
+    }
+}
+
+/// To try it, and what it takes; `and` follows.
+pub(super) fn remedy(array: &Array, and: &str) -> Remedy {
+    Remedy {
+        what: format!(
+            "try {TO_TRY} stripes, which take as many pages of memory for each of {} members{and}",
+            array.members.len()
+        ),
+        settings: vec![larger(array)],
+        undo: UNTUNE.into(),
+    }
+}
+
 fn finding(cell: &CaseCell<'_>, array: &Array, size: u32, extra: &Extra) -> Finding {
     let name = &array.name;
     let source = format!("/proc/diskstats in {}", cell.source());
-    let larger = SettingRequest {
-        setting: SettingName { name: "stripe_cache_size".into(), object: Some(name.clone()) },
-        value: TO_TRY.to_string(),
-    };
     Finding {
         rule: RULE.name,
         title: format!(
@@ -87,15 +103,8 @@ fn finding(cell: &CaseCell<'_>, array: &Array, size: u32, extra: &Extra) -> Find
         ],
         confidence: Confidence::Likely,
         gain: None,
-        remedy: Some(Remedy {
-            what: format!(
-                "try {TO_TRY} stripes, which take as many pages of memory for each of {} members",
-                array.members.len()
-            ),
-            settings: vec![larger.clone()],
-            undo: UNTUNE.into(),
-        }),
-        next: tune_command(&larger),
+        remedy: Some(remedy(array, "")),
+        next: tune_command(&larger(array)),
         compared: vec![],
     }
 }

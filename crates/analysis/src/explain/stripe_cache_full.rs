@@ -10,13 +10,12 @@
 
 use super::Rule;
 use super::arrays::{Array, Did, MIN_WAITED, PAGE, arrays, in_flight};
-use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::case::{Case, CaseCell, evidence, tune_command};
 use super::read_modify_write::Extra;
 use super::{stripe_cache, varied_setting};
 use crate::usage::AT_LIMIT;
 use crate::words::percent;
-use domain::finding::{Confidence, Finding, Remedy};
-use domain::setting::{SettingName, SettingRequest};
+use domain::finding::{Confidence, Finding};
 use domain::units::significant;
 
 pub(super) const RULE: Rule = Rule {
@@ -37,9 +36,6 @@ const FEW: f64 = 4.0;
 /// Whole stripes are written without a read: from this share of what is written on some were not whole.
 const SOME_READ: f64 = 0.01;
 
-/// The size to try, in pages a member; the kernel's own is 256 (`NR_STRIPES`).
-const TO_TRY: u32 = 4096;
-
 fn run(case: &Case<'_>) -> Vec<Finding> {
     if varied_setting::is_varied(case, &stripe_cache::WORDS) {
         return Vec::new();
@@ -51,7 +47,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 
 fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     arrays(case, cell).into_iter().filter(|array| array.level.has_parity()).find_map(|array| {
-        let size = array.stripe_cache_size.filter(|size| *size < TO_TRY)?;
+        let size = array.stripe_cache_size.filter(|size| *size < stripe_cache::TO_TRY)?;
         let own = cell.did(&array.name).filter(|own| own.writes > 0.0 && own.written > own.read)?;
         let each = stripes_of_a_write(&array, cell, &own);
         let taken = in_flight(case, cell, &array.name)? * each;
@@ -79,10 +75,6 @@ fn stripes_of_a_write(array: &Array, cell: &CaseCell<'_>, own: &Did) -> f64 {
 fn finding(cell: &CaseCell<'_>, array: &Array, (size, taken): (u32, f64), busy: f64) -> Finding {
     let name = &array.name;
     let source = format!("/proc/diskstats in {}", cell.source());
-    let larger = SettingRequest {
-        setting: SettingName { name: "stripe_cache_size".into(), object: Some(name.clone()) },
-        value: TO_TRY.to_string(),
-    };
     Finding {
         rule: RULE.name,
         title: format!(
@@ -105,15 +97,8 @@ and takes memory: a page for each member in each stripe."
         ],
         confidence: Confidence::Possible,
         gain: None,
-        remedy: Some(Remedy {
-            what: format!(
-                "try {TO_TRY} stripes, which take as many pages of memory for each of {} members, and measure what that gains",
-                array.members.len()
-            ),
-            settings: vec![larger.clone()],
-            undo: UNTUNE.into(),
-        }),
-        next: tune_command(&larger),
+        remedy: Some(stripe_cache::remedy(array, ", and measure what that gains")),
+        next: tune_command(&stripe_cache::larger(array)),
         compared: vec![],
     }
 }
