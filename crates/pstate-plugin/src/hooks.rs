@@ -58,7 +58,7 @@ unsafe fn flags(env: *mut Env, registers: usize) -> *mut u64 {
 /// How a refusal begins, and what is left.
 const REFUSED: &str =
     "cannot give the guest a clock of its own, or the registers of a processor of Intel's or AMD's";
-const WORKS: &str = "tables whose driver is `acpi`, such as `laptop-5`, work without `clock = \"slowed\"`";
+const WORKS: &str = "tables whose driver is `acpi`, such as `laptop-5`, work, with `clock = \"host\"` under [lab] where time is dilated";
 
 /// Who makes the processors that guests take theirs for (`cpuid`, leaf 0).
 const VENDORS: [&[u8]; 3] = [b"GenuineIntel", b"AuthenticAMD", b"CentaurHauls"];
@@ -179,7 +179,7 @@ impl Found {
     /// The helper of an instruction; an error names what this QEMU has not, or has otherwise.
     fn of(instruction: &CStr) -> Result<Self, String> {
         let name = instruction.to_string_lossy();
-        let refused = |what: String| format!("{REFUSED}: {what}; {WORKS} with this QEMU");
+        let refused = |what: String| format!("{REFUSED}: {what}; {WORKS}");
         let (helper_symbol, info_symbol) = (format!("helper_{name}\0"), format!("helper_info_{name}\0"));
         let find = |symbol: &str| {
             // SAFETY: the text ends in a zero; looking a symbol up has no effect.
@@ -233,7 +233,7 @@ unsafe fn verify(env: *mut Env) {
         let names: Vec<_> = known.into_iter().map(String::from_utf8_lossy).collect();
         let _ = writeln!(
             std::io::stderr(),
-            "pstate-plugin: {REFUSED}: `CPUX86State` of this QEMU is laid out otherwise, or its `-cpu` is not {}; {WORKS} with it",
+            "pstate-plugin: {REFUSED}: `CPUX86State` of this QEMU is laid out otherwise, or its `-cpu` is not {}; {WORKS}",
             names.join(" or ")
         );
         // SAFETY: it ends this process, and runs nothing of it any more.
