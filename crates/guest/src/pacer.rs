@@ -77,7 +77,7 @@ impl Pacer {
         Self(std::thread::spawn(move || {
             let before = requests(device.as_deref());
             let missed = match kind {
-                Readiness::JobsSleep(_) | Readiness::JobThreadsSleep(_) => {
+                Readiness::JobsSleep | Readiness::JobThreadsSleep(_) => {
                     wait_until(|| sleepers(&format!("/proc/{pid}/syscall")).map(|asleep| asleep == 1));
                     None
                 }
@@ -93,7 +93,7 @@ impl Pacer {
             write(1)?;
             drop(stopped);
             match kind {
-                Readiness::JobsSleep(_) | Readiness::JobThreadsSleep(_) => {
+                Readiness::JobsSleep | Readiness::JobThreadsSleep(_) => {
                     wait_for_jobs(pid, PACED_LOOK.div_f64(slowed))
                 }
                 Readiness::ThreadsSleep(..) | Readiness::Unknown => wait_for(pid, None),
@@ -179,7 +179,7 @@ impl Stopped {
     fn until_it_has_waited(kind: Readiness, pid: u32) -> Option<Self> {
         let wait = match kind {
             Readiness::Unknown => return None,
-            Readiness::JobsSleep(_) => {
+            Readiness::JobsSleep => {
                 wait_until(|| jobs_wait(pid));
                 JOBS_LOOK
             }
@@ -321,8 +321,7 @@ mod tests {
     #[test]
     fn what_can_wait_is_told_to() {
         let (kind, workload) = told(Tool::Fio, &[("rw", "read")]);
-        assert_eq!(kind, Readiness::JobsSleep(Nanos::from_secs(1)));
-        assert_eq!(workload.options["startdelay"].as_str(), "1s");
+        assert_eq!((kind, workload.options["startdelay"].as_str()), (Readiness::JobsSleep, "1s"));
         for (threads, delay) in
             [(1, Nanos::from_millis(1050)), (8, Nanos::from_millis(1400)), (4096, Nanos::from_secs(60))]
         {
@@ -339,10 +338,9 @@ mod tests {
         let (kind, workload) = told(Tool::Sysbench, &[("test", "oltp_read_only"), ("start_delay", "5s")]);
         assert_eq!(workload.options[START_DELAY], "5s");
         assert_eq!(kind, Readiness::ThreadsSleep(1, Nanos::from_secs(5)));
-        let (kind, _) = told(Tool::Fio, &[("rw", "read"), ("startdelay", "250ms")]);
-        assert_eq!(kind, Readiness::JobsSleep(Nanos::from_millis(250)));
-        let (kind, _) = told(Tool::Fio, &[("rw", "read"), ("thread", "1")]);
-        assert_eq!(kind, Readiness::JobThreadsSleep(Nanos::from_secs(1)));
+        let of_threads = [("rw", "read"), ("thread", "1"), ("startdelay", "250ms")];
+        assert_eq!(told(Tool::Fio, &of_threads).0, Readiness::JobThreadsSleep(Nanos::from_millis(250)));
+        assert_eq!(told(Tool::Fio, &[("thread", "0")]).0, Readiness::JobsSleep);
     }
 
     #[test]

@@ -260,9 +260,9 @@ pub enum ReportLength {
 /// How it is seen that a program has prepared itself and begins to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It sleeps for so long before it makes its job processes, which wait for it to let them begin; the work
-    /// is done when they are.
-    JobsSleep(Nanos),
+    /// It sleeps before it makes its job processes, which wait for it to let them begin; the work is done
+    /// when they are.
+    JobsSleep,
     /// It sleeps for so long before its jobs begin, which are threads of its own.
     JobThreadsSleep(Nanos),
     /// So many of its threads sleep for so long before they begin.

@@ -136,9 +136,7 @@ impl Tool for Fio {
         let (name, delay) = START_DELAY;
         let told = options.entry(name.to_owned()).or_insert_with(|| format!("{}s", delay.secs()));
         let delay = Nanos::parse(told).unwrap_or(delay);
-        match options.get("thread").is_some_and(|value| !["0", "false"].contains(&value.as_str())) {
-            true => Readiness::JobThreadsSleep(delay),
-            false => Readiness::JobsSleep(delay),
-        }
+        let threads = options.get("thread").is_some_and(|value| !["0", "false"].contains(&value.as_str()));
+        if threads { Readiness::JobThreadsSleep(delay) } else { Readiness::JobsSleep }
     }
 }
