@@ -9,7 +9,7 @@ each DILATION (4 and 16) more slowly: once with the guest's times stretched, onc
 answers after 10 ms, under two drivers. Printed are throughput over that of `performance` with the same
 driver, and the share of the time in each P-state: none of it should depend on the dilation.
 
-Studies, tables and results are kept in DIRECTORY. Needs Python and a quiet host; 20 minutes.
+Studies, tables and results are kept in DIRECTORY. Needs Python and a quiet host; half an hour.
 """
 
 import json

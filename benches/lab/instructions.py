@@ -98,6 +98,15 @@ GROUPS = {
     ),
 }
 
+# What a page of a direct request costs, by when it is executed; the first that fits. Counters of pages are kept
+# when one is held and when it is let go.
+PAGES = {
+    "before the request is sent": "gup_fast|try_g|folio_mapping|bio_iov_iter|bvec_try|__bio_add",
+    "when its part is sent": "__blk_rq_map_sg|bio_split_rw|virtqueue_add_split|sg_next|vring_map",
+    "at the end": "gup_put|__?bio_release|folio_mark_dirty|folio_unlock|unpin",
+    "held and let go": "mod_node",
+}
+
 
 def guest(program, directory, arrays):
     """Counts in a guest. It is not paced; the table's pace is one that any host keeps."""
@@ -273,6 +282,19 @@ def fit(title, names, cells, known=None):
     return costs
 
 
+def pages_of(cells):
+    """Prints when a page's instructions are executed, in reads of 256 KiB; all of these functions' are counted."""
+    for cell in cells:
+        if (cell["direction"], cell["size"]) != ("read", "256K"):
+            continue
+        pages = cell["sectors"] * 512 / PAGE
+        counts = collections.Counter()
+        for function, count in cell["functions"].items():
+            counts[next((when for when, names in PAGES.items() if re.match(names, function)), None)] += count
+        each = ", ".join(f"{when} {counts[when] / pages:.0f}" for when in PAGES)
+        print(f"\n{cell['array']}, reads of 256 KiB, a page: {each}")
+
+
 def main():
     program, directory, *arrays = sys.argv[1:]
     directory = pathlib.Path(directory).resolve()
@@ -303,6 +325,7 @@ def main():
             xors.append((array, executed["xor"] / counts["md_map"]))
         elif cell["size"] != "1M":  # A buffer of 1 MiB is one huge page, which is held at once.
             plain.append((counts, of_it, array))
+    pages_of(cells)
     known = fit("Requests", [SUBMIT, "dispatch + interrupt", "md_map", "direct_page"], plain)
     if parity:
         del known["md_map"]
