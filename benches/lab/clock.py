@@ -7,7 +7,7 @@ One machine (40 million instructions a second at its highest frequency) stands f
 each DILATION (4 and 16) more slowly: once with the guest's times stretched, once with its clock slowed
 (`clock = "slowed"`, docs/study-format/lab.md). The load is an encrypted read after the other of memory that
 answers after 10 ms, under two drivers. Printed are throughput over that of `performance` with the same
-driver, and the share of the time in each P-state: none of it should depend on the dilation.
+driver, the share of the time in each P-state and the mean frequency: none of it should depend on the dilation.
 
 Studies, tables and results are kept in DIRECTORY. Needs Python and a quiet host; half an hour.
 """
@@ -135,6 +135,10 @@ def main():
             off = max(abs(now.get(state, 0) - was.get(state, 0)) for state in now.keys() | was.keys())
             row += f"{100 * off:18.1f}"
         print(row)
+    print("\nmean frequency, MHz")
+    for level, _, _ in POLICIES:
+        means = [sum(hz * share for hz, share in results[one][0][level][1].items()) / 1e6 for one in runs]
+        print(f"{level:20}" + "".join(f"{mean:18.0f}" for mean in means))
     print("\nvirtual CPUs late, median and most, in percent")
     late = ["%.1f, %.1f" % tuple(100 * late for late in results[one][1]) for one in runs]
     print(f"{'':20}" + "".join(f"{one:>18}" for one in late))
