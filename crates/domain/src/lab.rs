@@ -28,6 +28,9 @@ pub struct Lab {
     /// The table of virtual P-states: the name of a shipped one, or a path from the study's folder. `None`:
     /// the guest has no cpufreq, and its CPUs run as fast as they can.
     pub pstates: Option<String>,
+    /// Instructions a second that a virtual CPU runs at its fastest P-state, in place of the table's
+    /// [`PStateTable::pace`]: a host keeps a low one where there are more virtual CPUs.
+    pub pace: Option<f64>,
     /// Modelled disks, in the order of the file; the guest sees them as `sda`, `sdb`, …
     pub disks: Vec<LabDisk>,
     /// Links that several disks share, by name.
@@ -52,6 +55,7 @@ impl Default for Lab {
             dilation: Dilation::Fixed(1.0),
             clock: None,
             pstates: None,
+            pace: None,
             disks: Vec::new(),
             links: Vec::new(),
             modules: Vec::new(),
@@ -73,6 +77,10 @@ impl Lab {
 /// The variable of the environment by which the lab's agent tells the commands that it runs through which I/O
 /// port (a decimal number) the virtual CPUs are paced. It is set in machines with virtual P-states alone.
 pub const CONTROL_PORT_VARIABLE: &str = "FLYBALL_LAB_CONTROL_PORT";
+
+/// Instructions a second that a virtual CPU can be paced at. Below, one timer tick of the kernel (some 20,000
+/// instructions) takes longer than the time until the next; above, no emulator is.
+pub const PACES: RangeInclusive<f64> = 1e6..=1e9;
 
 /// How much memory a guest may have. Below, the kernel and its tools do not start; above, a host has hardly
 /// room.

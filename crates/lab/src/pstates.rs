@@ -39,9 +39,8 @@ const SHIPPED: [(&str, &str); 15] = [
     ("zen3-server", include_str!("../../../studies/machines/pstates/zen3-server.toml")),
 ];
 
-/// Instructions a second that can be asked for. Below, one timer tick of the kernel (some 20,000
-/// instructions) takes longer than the time until the next; above, no emulator is.
-const PACES: (f64, f64) = (1e6, 1e9);
+/// [`domain::lab::PACES`].
+const PACES: (f64, f64) = (*domain::lab::PACES.start(), *domain::lab::PACES.end());
 
 /// The most states: ACPI counts them in a byte, and no machine has more than some twenty.
 const MAX_STATES: usize = 64;

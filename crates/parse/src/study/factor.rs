@@ -16,7 +16,13 @@ const TAKEN: [&str; 3] = ["target", "folder", "workload"];
 /// A bound on the levels of one factor; a plan of several is bounded by its cells.
 const MAX_LEVELS: usize = 100;
 
-pub(super) fn read(node: &Node) -> Option<Factor> {
+/// With one level nothing varies.
+pub(super) const FEWEST_LEVELS: usize = 2;
+
+/// The lab may have one of a study's levels.
+pub(super) const FEWEST_LEVELS_IN_LAB: usize = 1;
+
+pub(super) fn read(node: &Node, fewest_levels: usize) -> Option<Factor> {
     let name = key_name(node).filter(|name| {
         let taken = TAKEN.contains(&name.as_str());
         if taken {
@@ -26,7 +32,7 @@ pub(super) fn read(node: &Node) -> Option<Factor> {
     });
     let section = node.section()?;
     section.only(&[&VARIED[..], &["levels", "level", "workloads"]].concat());
-    let levels = levels(&section);
+    let levels = levels(&section, fewest_levels);
     let workloads = section.get("workloads").map_or(Some(vec![]), |node| workloads(&node));
     Some(Factor { name: name?, levels: levels?, workloads: workloads? })
 }
@@ -34,26 +40,26 @@ pub(super) fn read(node: &Node) -> Option<Factor> {
 /// What a factor with `levels` varies; at most one of them stands there.
 pub(super) const VARIED: [&str; 6] = ["option", "setting", "stack", "beside", "lab", "sim"];
 
-fn levels(section: &Section) -> Option<Vec<Level>> {
+fn levels(section: &Section, fewest: usize) -> Option<Vec<Level>> {
     let varied: Vec<Node> = VARIED.iter().filter_map(|key| section.get(key)).collect();
     if let Some(bundles) = section.get("level") {
         for other in varied.iter().chain(&section.get("levels")) {
             other.refuse_key("cannot stand beside `level`, whose entries say themselves what they change");
         }
-        return distinct(&bundles, bundles.items()?, bundle);
+        return distinct(counted(&bundles, fewest)?, bundle);
     }
     let list = section.require("levels", "levels = [\"4k\", \"64k\"]")?;
-    let items = list.items()?;
+    let items = counted(&list, fewest)?;
     match &varied[..] {
         // For the placeholders of commands; whether one uses it is checked once all workloads are known.
-        [] => distinct(&list, items, |item| Some(named(item.scalar()?.shown))),
+        [] => distinct(items, |item| Some(named(item.scalar()?.shown))),
         [one] => match one.key {
-            "option" => options_of(one, &list, items),
-            "setting" => settings_of(one, &list, items),
-            "stack" => stacks_of(one, &list, items),
-            "beside" => companions_of(one, &list, items),
-            "lab" => of_the_lab(one, &list, items),
-            _ => machines(one, &list, items),
+            "option" => options_of(one, items),
+            "setting" => settings_of(one, items),
+            "stack" => stacks_of(one, items),
+            "beside" => companions_of(one, items),
+            "lab" => of_the_lab(one, items),
+            _ => machines(one, items),
         },
         [first, others @ ..] => {
             for other in others {
@@ -81,17 +87,17 @@ fn named(name: String) -> Level {
     }
 }
 
-fn options_of<'a>(option: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+fn options_of<'a>(option: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
     let option = option.text()?;
-    distinct(list, items, |item| {
+    distinct(items, |item| {
         let Scalar { shown, value } = item.scalar()?;
         Some(Level { options: Options::from([(option.to_owned(), value)]), ..named(shown) })
     })
 }
 
-fn settings_of<'a>(setting: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+fn settings_of<'a>(setting: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
     let setting = settings::name(setting.text()?, setting)?;
-    distinct(list, items, |item| {
+    distinct(items, |item| {
         let Scalar { shown, value } = item.scalar()?;
         item.note_setting(&setting, Some(&value));
         Some(Level { settings: vec![SettingRequest { setting: setting.clone(), value }], ..named(shown) })
@@ -99,18 +105,18 @@ fn settings_of<'a>(setting: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) ->
 }
 
 /// `stack = "array.level"`; whether there is such a layer is checked once the stack is known.
-fn stacks_of<'a>(path: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+fn stacks_of<'a>(path: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
     let path = path.text()?;
-    distinct(list, items, |item| {
+    distinct(items, |item| {
         let value = stack::value(item)?;
         Some(Level { stack: Changes::from([(path.to_owned(), value.clone())]), ..named(value) })
     })
 }
 
 /// `beside = "burner"`; whether there is such a load is checked once all are known.
-fn companions_of<'a>(companion: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+fn companions_of<'a>(companion: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
     let companion = companion.text()?;
-    distinct(list, items, |item| {
+    distinct(items, |item| {
         let runs = item.flag()?;
         Some(Level { beside: BTreeMap::from([(companion.to_owned(), runs)]), ..named(runs.to_string()) })
     })
@@ -123,13 +129,13 @@ fn companions(node: &Node) -> Option<BTreeMap<String, bool>> {
 }
 
 /// The levels of a factor that varies the lab's machine: its kernel, or its table of P-states.
-fn of_the_lab<'a>(part: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+fn of_the_lab<'a>(part: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
     match part.text()? {
-        "kernel" => distinct(list, items, |item| {
+        "kernel" => distinct(items, |item| {
             let Scalar { shown, value } = item.scalar()?;
             Some(Level { kernel: Some(value), ..named(shown) })
         }),
-        "pstates" => distinct(list, items, |item| {
+        "pstates" => distinct(items, |item| {
             let table = words(item)?;
             Some(Level { pstates: Some(table.clone()), ..named(table) })
         }),
@@ -143,12 +149,12 @@ fn of_the_lab<'a>(part: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Opt
 }
 
 /// The levels of a factor that varies the simulated machine: machine files, by name or path.
-fn machines<'a>(part: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+fn machines<'a>(part: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
     if part.text()? != "machine" {
         part.refuse("has to be `\"machine\"`: a level of the simulation is a machine file");
         return None;
     }
-    distinct(list, items, |item| {
+    distinct(items, |item| {
         let machine = words(item)?;
         Some(Level { machine: Some(machine.clone()), ..named(machine) })
     })
@@ -175,20 +181,21 @@ fn bundle(node: &Node) -> Option<Level> {
     })
 }
 
-/// Reads the levels, and sees to it that there are two at least and that their names differ, in file names
-/// too.
-fn distinct<'a>(
-    node: &Node<'a>,
-    items: Vec<Node<'a>>,
-    read: impl Fn(&Node<'a>) -> Option<Level>,
-) -> Option<Vec<Level>> {
-    if !(2..=MAX_LEVELS).contains(&items.len()) {
+/// The entries of the levels, where there are at least so many and not too many.
+fn counted<'a>(node: &Node<'a>, fewest: usize) -> Option<Vec<Node<'a>>> {
+    let items = node.items()?;
+    if !(fewest..=MAX_LEVELS).contains(&items.len()) {
         node.refuse(format!(
-            "a factor has from 2 to {MAX_LEVELS} levels, this one has {}; what does not vary goes to the workload's options or to `[settings]`",
+            "a factor has from {fewest} to {MAX_LEVELS} levels, this one has {}; what does not vary goes to the workload's options or to `[settings]`",
             items.len()
         ));
         return None;
     }
+    Some(items)
+}
+
+/// Reads the levels, and sees to it that their names differ, in file names too.
+fn distinct<'a>(items: Vec<Node<'a>>, read: impl Fn(&Node<'a>) -> Option<Level>) -> Option<Vec<Level>> {
     let mut levels: Vec<Level> = Vec::new();
     let mut complete = true;
     for item in items {

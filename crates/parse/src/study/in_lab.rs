@@ -254,6 +254,12 @@ vcpus = 4
     }
 
     #[test]
+    fn the_lab_may_have_one_level_of_a_factor() {
+        let lab = parse_for_lab(&format!("{HEAD}[lab.factor.threads]\nlevels = [4]\n")).unwrap();
+        assert_eq!(lab.factors[0].levels.len(), 1);
+    }
+
+    #[test]
     fn the_study_of_governors_has_a_labs_own() {
         let text = include_str!("../../../../studies/oltp-governors.toml");
         let cells = |study| domain::plan::Plan::new(study, domain::rng::Seed(1)).unwrap().cells;

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Section, listed, nearest};
 use super::{absolute_path, name, words};
-use domain::lab::{Dilation, GuestClock, Lab, LabDisk, LabLink, MEMORY};
+use domain::lab::{Dilation, GuestClock, Lab, LabDisk, LabLink, MEMORY, PACES};
 use domain::units::Bytes;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -29,8 +29,8 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
     let section = node.section()?;
     // The last three are read with the study's own, where nothing stood against that.
     section.only(&[
-        "kernel", "vcpus", "memory", "dilation", "clock", "pstates", "modules", "prepare", "work", "disk",
-        "link", "workload", "factor", "measure",
+        "kernel", "vcpus", "memory", "dilation", "clock", "pstates", "pace", "modules", "prepare", "work",
+        "disk", "link", "workload", "factor", "measure",
     ]);
     let default = Lab::default();
     // Every value is read before any is given up, so that all their problems are seen.
@@ -41,6 +41,7 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
     let dilation = get("dilation").map_or(Some(default.dilation), |n| dilation(&n));
     let clock = get("clock").map_or(Some(None), |n| clock(&n).map(Some));
     let pstates = get("pstates").map_or(Some(None), |n| words(&n).map(Some));
+    let pace = get("pace").map_or(Some(None), |n| pace(&n).map(Some));
     let modules = get("modules").map_or(Some(vec![]), |n| lines(&n));
     let prepare = get("prepare").map_or(Some(vec![]), |n| lines(&n));
     let work = get("work").map_or(Some(None), |n| absolute_path(&n, "/mnt/test").map(Some));
@@ -53,6 +54,7 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
         dilation: dilation?,
         clock: clock?,
         pstates: pstates?,
+        pace: pace?,
         disks: disks?.concat(),
         links: links?,
         modules: modules?,
@@ -62,6 +64,7 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
     disks_differ(&lab, &section);
     links_fit(&lab, &section);
     dilation_fits(&lab, &section);
+    pace_fits(&lab, &section);
     Some(lab)
 }
 
@@ -74,6 +77,14 @@ fn dilation(node: &Node) -> Option<Dilation> {
         return None;
     };
     Some(Dilation::Fixed(factor))
+}
+
+fn pace(node: &Node) -> Option<f64> {
+    let pace = node.number().filter(|pace| PACES.contains(pace));
+    if pace.is_none() {
+        node.refuse(format!("has to be from {:e} to {:e} instructions a second", PACES.start(), PACES.end()));
+    }
+    pace
 }
 
 fn clock(node: &Node) -> Option<GuestClock> {
@@ -229,6 +240,17 @@ fn dilation_fits(lab: &Lab, section: &Section) {
     }
 }
 
+/// A pace is that of a table, in place of its own; an automatic dilation finds it.
+fn pace_fits(lab: &Lab, section: &Section) {
+    let Some(node) = section.get("pace").filter(|_| lab.pace.is_some()) else { return };
+    if lab.pstates.is_none() {
+        node.refuse("needs `pstates`, for only their virtual CPUs are paced; add it, or leave this out");
+    }
+    if lab.dilation == Dilation::Auto {
+        node.refuse("`dilation = \"auto\"` finds the pace; write a number there, or leave this out");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::study::parse;
@@ -310,6 +332,32 @@ model = "pci-32-33"
                 line 17, column 8: `lab.disk[3].name`: is what the names of 2 disks begin with, which a number follows; let it end in a letter, and have 18 characters at most
             "#]],
         );
+    }
+
+    #[test]
+    fn a_pace_stands_for_the_tables_where_that_is_not_found() {
+        let pace = |lab: &str| study(&format!("[lab]\npstates = \"xeon\"\n{lab}")).lab.pace;
+        assert_eq!((pace("pace = 5e6\n"), pace("")), (Some(5e6), None));
+        check(
+            "[lab]\npace = 5e6\n",
+            expect![[r#"
+                line 9, column 8: `lab.pace`: needs `pstates`, for only their virtual CPUs are paced; add it, or leave this out
+            "#]],
+        );
+        check(
+            "[lab]\npstates = \"xeon\"\ndilation = \"auto\"\npace = 5e6\n",
+            expect![[r#"
+                line 11, column 8: `lab.pace`: `dilation = "auto"` finds the pace; write a number there, or leave this out
+            "#]],
+        );
+        for wrong in ["5", "1e12", "\"fast\"", "nan"] {
+            check(
+                &format!("[lab]\npstates = \"xeon\"\npace = {wrong}\n"),
+                expect![[r#"
+                    line 10, column 8: `lab.pace`: has to be from 1e6 to 1e9 instructions a second
+                "#]],
+            );
+        }
     }
 
     #[test]

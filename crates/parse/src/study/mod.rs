@@ -107,10 +107,12 @@ fn parse_both(text: &str) -> Result<(Study, Option<Study>), StudyErrors> {
     let mut document = document.into_inner();
     correct_keys(&mut document, &problems);
     let changed = in_lab::split(&mut document, &problems);
-    let study = read(&Section::root(&document, &problems));
+    let study = read(&Section::root(&document, &problems), factor::FEWEST_LEVELS);
     // What is wrong with both is said once.
     let in_the_lab = match &changed {
-        Some(changed) if problems.is_empty() => read(&Section::root(changed, &problems)),
+        Some(changed) if problems.is_empty() => {
+            read(&Section::root(changed, &problems), factor::FEWEST_LEVELS_IN_LAB)
+        }
         _ => None,
     };
     problems.settle(study.map(|study| (study, in_the_lab)))
@@ -164,7 +166,7 @@ fn reason(message: &str) -> &str {
     }
 }
 
-fn read(root: &Section) -> Option<Study> {
+fn read(root: &Section, fewest_levels: usize) -> Option<Study> {
     version(root)?;
     root.only(&KEYS);
     let name = root.require("name", "name = \"my-study\"").and_then(|node| name(&node));
@@ -184,7 +186,7 @@ fn read(root: &Section) -> Option<Study> {
         None => Children { read: vec![], complete: true },
     };
     let factors = match root.get("factor") {
-        Some(_) => children(root, "factor", "[factor.NAME]", factor::read),
+        Some(_) => children(root, "factor", "[factor.NAME]", |node| factor::read(node, fewest_levels)),
         None => Children { read: vec![], complete: true },
     };
     let measure = measure_of(root, target.as_ref());

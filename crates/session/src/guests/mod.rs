@@ -4,7 +4,7 @@
 
 mod models;
 mod spec;
-mod tables;
+pub(crate) mod tables;
 
 pub use models::{Attached, LabModels};
 pub use spec::{Console, LabPlaces, LabSpec, RunningGuest};

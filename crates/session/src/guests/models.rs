@@ -48,7 +48,7 @@ impl LabModels {
     /// [`Error::Usage`] where something is not there or wrong.
     pub fn read(lab: &Lab, levels: &BTreeSet<String>, home: &Path, places: &LabPlaces) -> Result<Self> {
         let names = lab.pstates.iter().chain(levels).cloned();
-        let table = |name: String| tables::load(&name, home).map(|table| (name, table));
+        let table = |name: String| tables::of_lab(lab, &name, home).map(|table| (name, table));
         let tables = names.map(table).collect::<Result<BTreeMap<_, _>>>()?;
         let plugin = match tables.is_empty() {
             false => pacing::find_plugin(places.plugin.as_deref(), &places.program)?,

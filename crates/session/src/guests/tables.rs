@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use domain::inventory::Inventory;
-use domain::lab::PStateTable;
+use domain::lab::{Lab, PStateTable};
 use lab::pstates;
 use machine::RecordedMachine;
 use std::path::Path;
@@ -10,12 +10,24 @@ use std::path::Path;
 /// A bound on an inventory's file: a machine with a thousand CPUs and disks takes a few MiB.
 const MAX_INVENTORY: u64 = 64 << 20;
 
+/// A table of a lab machine, by the name that its study has for it: see [`load`].
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn of_lab(lab: &Lab, name_or_path: &str, folder: &Path) -> Result<PStateTable> {
+    let mut table = load(name_or_path, folder)?;
+    if let Some(pace) = lab.pace {
+        table.pace = pace;
+    }
+    Ok(table)
+}
+
 /// The table of this name, the file at this path (seen from `folder`), or the one that is like a machine: a
 /// folder as `flyball inspect --root` reads it, or a file of `flyball inspect --json`.
 ///
 /// # Errors
 /// [`Error::Usage`] where there is no such thing, or no table can be made of it.
-pub(super) fn load(name_or_path: &str, folder: &Path) -> Result<PStateTable> {
+fn load(name_or_path: &str, folder: &Path) -> Result<PStateTable> {
     let path = folder.join(name_or_path);
     let is_shipped = pstates::shipped().any(|(name, _)| name == name_or_path);
     let inventory = if !is_shipped && path.is_dir() {
