@@ -41,6 +41,7 @@ fn job() -> JobSpec {
         complete: Cost::NONE,
         pause: Cost::NONE,
         page: Cost::NONE,
+        page_end: Cost::NONE,
         byte_cycles_1024: 0,
     }
 }
@@ -70,6 +71,7 @@ fn queue(scheduler: Scheduler) -> QueueSpec {
         most_bytes: 1 << 20,
         most_segments: 168,
         dispatch: Cost::NONE,
+        dispatch_page: Cost::NONE,
         interrupt: Cost::NONE,
         interrupts: Interrupts::Submitter,
         kernel: KernelVersion::new(6, 1, 0),

@@ -333,6 +333,7 @@ impl Builder<'_> {
             most_bytes: self.settings.most_bytes.unwrap_or(entry.most_bytes.get()),
             most_segments: entry.most_segments,
             dispatch: self.order.machine.costs.once("dispatch"),
+            dispatch_page: self.order.machine.costs.once("dispatch_page"),
             interrupt: self.order.machine.costs.once("interrupt"),
             interrupts: self.order.machine.cpu.interrupts,
             kernel: self.order.machine.kernel,

@@ -56,6 +56,8 @@ pub struct QueueSpec {
     pub most_segments: u32,
     /// What handing a request to the driver costs, before the disk has it. To whoever does that.
     pub dispatch: Cost,
+    /// And for each page of it.
+    pub dispatch_page: Cost,
     /// What the interrupt at a request's end costs, before the bios' owners are told.
     pub interrupt: Cost,
     /// On which CPU.
@@ -63,6 +65,9 @@ pub struct QueueSpec {
     /// The kernel that is meant.
     pub kernel: KernelVersion,
 }
+
+/// Of a request's memory.
+const PAGE: u64 = 4096;
 
 /// Since when each bio has a plug of its own (`blk-core.c: __submit_bio`).
 pub(crate) const PLUGS_EACH_BIO: KernelVersion = KernelVersion::new(6, 10, 0);
@@ -272,7 +277,8 @@ impl Disk {
         while self.in_flight < self.spec.tags {
             let Some(request) = self.waiting.next(&self.requests, core.now) else { return };
             self.in_flight += 1;
-            let cost = self.spec.dispatch;
+            let pages = self.requests[request].len.div_ceil(PAGE);
+            let cost = self.spec.dispatch.and(self.spec.dispatch_page.times(pages));
             if cost.is_nothing() || core.is_held_up() {
                 // Who is held up has handed on all that it had before, and pays for it when it goes on.
                 core.charge(cost);

@@ -126,6 +126,14 @@ impl Core {
         }
     }
 
+    /// As [`Core::charge`], between what was asked for in this call before and what is asked for after: of
+    /// two requests that are submitted, the second costs after the first has gone down.
+    pub fn charge_in_turn(&mut self, cost: Cost) {
+        if !cost.is_nothing() {
+            self.calls.push_back((self.context, Call::Charge(cost)));
+        }
+    }
+
     /// The thread of this context waits inside the call that it has made, until [`Core::let_on`]; a timer's
     /// or an interrupt's handler cannot. Who is held up, if anybody.
     pub fn hold_up(&mut self) -> Option<ThreadId> {

@@ -1,6 +1,7 @@
 //! What happens at a time, and what happens at once.
 
 use super::ids::{BioId, PartId};
+use crate::cpu::Cost;
 
 /// What happens at a time.
 #[derive(Clone, Copy, Debug)]
@@ -33,4 +34,5 @@ pub(crate) enum Call {
     Done(BioId),
     Worked(PartId, u64),
     Unplug(PartId),
+    Charge(Cost),
 }

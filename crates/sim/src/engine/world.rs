@@ -204,6 +204,7 @@ impl World {
                 }
                 Call::Worked(part, token) => parts[part.0 as usize].worked(core, token),
                 Call::Unplug(part) => parts[part.0 as usize].unplug(core),
+                Call::Charge(cost) => core.charge(cost),
             }
         }
     }

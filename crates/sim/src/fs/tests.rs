@@ -375,6 +375,7 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Testbed, PartId
         most_bytes: 1280 << 10,
         most_segments: 168,
         dispatch: Cost::NONE,
+        dispatch_page: Cost::NONE,
         interrupt: Cost::cycles(3_000),
         interrupts: Interrupts::Submitter,
         kernel: governors::KernelVersion::new(6, 12, 0),

@@ -272,6 +272,7 @@ fn job(order: &SimRequest<'_>, name: &str) -> JobSpec {
         complete: costs.once("complete"),
         pause: costs.once("fio_pause"),
         page: costs.once("direct_page"),
+        page_end: costs.once("direct_page_end"),
         byte_cycles_1024: costs.byte_1024("touch_byte"),
     }
 }

@@ -40,6 +40,11 @@ pub const COSTS: &[CostName] = &[
         "a request that a disk's driver gets, where `submit` does not have it: I/O scheduler, SCSI, driver",
     ),
     cost(
+        "dispatch_page",
+        0.0,
+        "a page of such a request, where `direct_page` does not have it: mapped for the driver",
+    ),
+    cost(
         "disk_step",
         0.0,
         "a step of a disk that is emulated on the CPU's own host, where it works at the time",
@@ -49,7 +54,12 @@ pub const COSTS: &[CostName] = &[
     cost(
         "direct_page",
         0.0,
-        "a page of a request past the page cache, where `submit` does not have it: held, mapped, let go",
+        "a page of a request past the page cache, where `submit` does not have it: held",
+    ),
+    cost(
+        "direct_page_end",
+        0.0,
+        "such a page when its request is done: let go, marked dirty where it was read",
     ),
     cost("touch_byte", 0.0, "each byte that the program itself makes or looks at"),
     cost("copy_byte", 0.25, "each byte between the page cache and the program"),

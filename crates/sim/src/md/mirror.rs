@@ -185,12 +185,13 @@ impl Mirror {
                 _ => self.choose_of_raid10(at, len),
             };
             self.heads[place.member as usize].pending += 1;
+            // The kernel splits a piece off, sends it on, and its member has it before the next is split off.
+            core.charge_in_turn(self.costs.map);
             core.submit(self.below.share(id, bio, place.member, place.offset.get(), len));
             at += len;
             parts += 1;
         }
         self.below.expect(core, id, parts);
-        core.charge(self.costs.map.times(parts));
     }
 
     /// As `raid1.c: read_balance`.
@@ -260,11 +261,11 @@ impl Mirror {
         let mut parts = 0;
         let plugs = self.defers && (bio.plugged || self.plugs_each) && core.plug(self.below.me);
         for piece in self.geometry.pieces(Bytes::new(bio.offset), Bytes::new(bio.len)) {
-            for copy in 0..self.geometry.copies() {
-                let place = self.geometry.place(piece.offset, copy);
-                if !self.below.is_there(place.member) {
-                    continue;
-                }
+            let copies = (0..self.geometry.copies()).map(|copy| self.geometry.place(piece.offset, copy));
+            let copies = copies.filter(|place| self.below.is_there(place.member));
+            // All copies of a piece are sent on before a member has the first of them.
+            core.charge_in_turn(self.costs.map.times(copies.clone().count() as u64));
+            for place in copies {
                 self.heads[place.member as usize].pending += 1;
                 let share = self.below.share(id, bio, place.member, place.offset.get(), piece.len.get());
                 parts += 1;
@@ -276,7 +277,6 @@ impl Mirror {
             }
         }
         self.below.expect(core, id, parts);
-        core.charge(self.costs.map.times(parts));
         if self.defers && !plugs {
             self.let_waiting_go(core);
         }

@@ -90,11 +90,12 @@ impl Part for Striped {
         let mut pieces = 0;
         for piece in self.geometry.pieces(Bytes::new(bio.offset), Bytes::new(bio.len)) {
             let (member, offset) = (piece.place.member, piece.place.offset.get());
+            // As of a mirror: the member has a piece before the next is split off.
+            core.charge_in_turn(self.costs.map);
             core.submit(self.below.share(id, &bio, member, offset, piece.len.get()));
             pieces += 1;
         }
         self.below.expect(core, id, pieces);
-        core.charge(self.costs.map.times(pieces));
     }
 
     fn done(&mut self, core: &mut Core, bio: &Bio) {

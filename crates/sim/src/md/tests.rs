@@ -310,6 +310,7 @@ fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
             most_bytes: MIB,
             most_segments: 168,
             dispatch: Cost::NONE,
+            dispatch_page: Cost::NONE,
             interrupt: Cost::NONE,
             interrupts: Interrupts::Submitter,
             kernel,

@@ -53,9 +53,10 @@ pub struct JobSpec {
     pub complete: Cost,
     /// What a pause costs it, when it is over.
     pub pause: Cost,
-    /// What each page of a request past the page cache costs besides: to hold it, to map it for the driver,
-    /// to let it go.
+    /// What each page of a request past the page cache costs besides at its submission: to hold it.
     pub page: Cost,
+    /// And at its completion: to let it go.
+    pub page_end: Cost,
     /// What each byte costs besides, where the program touches it: cycles in units of 1/1024.
     pub byte_cycles_1024: u64,
 }
@@ -83,6 +84,17 @@ pub struct Given {
     pub ended: Time,
 }
 
+/// A completed request.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// When it was submitted.
+    since: Time,
+    op: Op,
+    len: u64,
+    /// Past the page cache.
+    direct: bool,
+}
+
 struct Job {
     spec: JobSpec,
     /// When it was added: the times of its requests count from then.
@@ -90,8 +102,8 @@ struct Job {
     source: Box<dyn RequestSource>,
     thread: ThreadId,
     in_flight: u32,
-    /// Completed and not yet seen: when submitted, what.
-    seen: Vec<(Time, Op, u64)>,
+    /// Completed and not yet seen.
+    seen: Vec<Seen>,
     waits: Waits,
     next: Option<IoRequest>,
     /// Requests completed, from the beginning and again from when it counts.
@@ -371,7 +383,7 @@ impl Jobs {
         let job = &mut self.jobs[index];
         let mut given = self.given.borrow_mut();
         job.count_to_pause();
-        for (since, op, len) in job.seen.drain(..) {
+        for Seen { since, op, len, .. } in job.seen.drain(..) {
             job.in_flight -= 1;
             if core.now < job.spec.counted_from {
                 continue;
@@ -411,8 +423,11 @@ impl Job {
     }
 
     fn complete_cost(&self) -> Cost {
-        let read: u64 = self.seen.iter().filter(|s| s.1 == Op::Read).map(|s| s.2).sum();
-        self.spec.complete.times(self.seen.len() as u64).and(self.touch(read))
+        let read: u64 = self.seen.iter().filter(|seen| seen.op == Op::Read).map(|seen| seen.len).sum();
+        let direct = self.seen.iter().filter(|seen| seen.direct);
+        let pages: u64 = direct.map(|seen| seen.len.div_ceil(PAGE)).sum();
+        let calls = self.spec.complete.times(self.seen.len() as u64);
+        calls.and(self.spec.page_end.times(pages)).and(self.touch(read))
     }
 
     fn touch(&self, bytes: u64) -> Cost {
@@ -443,7 +458,7 @@ impl Job {
     /// What it sees now counts towards its next pause.
     fn count_to_pause(&mut self) {
         if let Some((_, every)) = self.spec.think {
-            self.completed += self.seen.iter().filter(|seen| seen.1 != Op::Flush).count() as u64;
+            self.completed += self.seen.iter().filter(|seen| seen.op != Op::Flush).count() as u64;
             self.is_to_pause |= self.completed >= self.paused_after + u64::from(every.max(1));
         }
     }
@@ -490,7 +505,7 @@ impl Part for Jobs {
             core.run(job.thread, job.spec.complete, self.me, bio.tag * KINDS + RETURNED);
             return;
         }
-        job.seen.push((bio.submitted, bio.op, bio.len));
+        job.seen.push(Seen { since: bio.submitted, op: bio.op, len: bio.len, direct: bio.direct });
         if job.waits == Waits::ForDisk {
             self.step(core, index);
         }

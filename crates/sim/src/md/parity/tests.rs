@@ -173,6 +173,7 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
             most_bytes: MIB,
             most_segments: 168,
             dispatch: Cost::NONE,
+            dispatch_page: Cost::NONE,
             interrupt: Cost::cycles(2000),
             interrupts: Interrupts::Submitter,
             kernel: governors::KernelVersion::new(6, 12, 0),
