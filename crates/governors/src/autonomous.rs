@@ -2,11 +2,11 @@
 //!
 //! What Intel's HWP and AMD's CPPC do in hardware is not published. Assumed here, and to be fitted to a
 //! machine by measuring it ([`AutonomousSpec`]):
-//! - the hardware decides once a window, and in between not at all;
-//! - it looks at that window alone: at the cycles that the CPU worked in it;
+//! - the hardware decides once a period, and in between not at all;
+//! - it looks at the last window alone, of one or more periods: at the cycles that the CPU worked in it;
 //! - it aims at a share of the time being busy, which the hint names: the lower the hint, the lower the
 //!   share, so the higher the level; a share of zero means the upper limit as soon as there is work;
-//! - it raises and lowers the level by at most so many levels a window;
+//! - it raises and lowers the level by at most so many levels a period;
 //! - a limit that is changed holds at once;
 //! - other cores, power, temperature and the energy budget play no part.
 //!
@@ -17,6 +17,7 @@ use crate::intel_pstate::Counters;
 use crate::{Policy, Readings};
 use domain::time::Nanos;
 use domain::units::Hertz;
+use std::collections::VecDeque;
 
 /// A share in thousandths, for arithmetic in integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,10 +43,12 @@ pub struct Epp(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutonomousSpec {
     /// Time between decisions; not zero.
-    pub window: Nanos,
-    /// By how many levels it rises in a window at most; not zero.
+    pub period: Nanos,
+    /// Of how many periods the window is that a decision looks at; not zero.
+    pub periods: u8,
+    /// By how many levels it rises in a period at most; not zero.
     pub rise: u8,
-    /// By how many levels it falls in a window at most; not zero.
+    /// By how many levels it falls in a period at most; not zero.
     pub fall: u8,
     /// The busy share aimed at, by hint, in ascending order of the hint; between two points it is
     /// interpolated, beyond the outer ones it is theirs.
@@ -53,11 +56,12 @@ pub struct AutonomousSpec {
 }
 
 impl Default for AutonomousSpec {
-    /// Windows of 1 ms, up at once, down by 4 levels; aims of 0, 70%, 85% and 95% at hints of 0, 128, 192 and
+    /// Windows of one period of 1 ms, up at once, down by 4 levels; aims of 0, 70%, 85% and 95% at hints of 0, 128, 192 and
     /// 255. Guesses.
     fn default() -> Self {
         Self {
-            window: Nanos::from_millis(1),
+            period: Nanos::from_millis(1),
+            periods: 1,
             rise: u8::MAX,
             fall: 4,
             aims: [
@@ -71,6 +75,21 @@ impl Default for AutonomousSpec {
 }
 
 impl AutonomousSpec {
+    /// Moves to the wanted level at once, which is that of the work of the last `window`, as each `period`
+    /// finds it (in whole periods). The share aimed at lies on a straight line between the two given, at
+    /// hints of 0 and of 255.
+    pub fn averaging(window: Nanos, period: Nanos, aims: (Permille, Permille)) -> Self {
+        let periods = window.get().div_ceil(period.get().max(1)).clamp(1, u8::MAX.into());
+        let last = (Epp(255), aims.1);
+        Self {
+            period,
+            periods: periods as u8,
+            rise: u8::MAX,
+            fall: u8::MAX,
+            aims: [(Epp(0), aims.0), last, last, last],
+        }
+    }
+
     /// The busy share aimed at with this hint.
     pub fn aim(&self, epp: Epp) -> Permille {
         let above = self.aims.iter().position(|(at, _)| *at >= epp);
@@ -107,19 +126,20 @@ pub(crate) struct Autonomous {
     base: u8,
     request: Request,
     level: u8,
-    counters: Counters,
-    window_end: Nanos,
+    /// At the beginnings of the window's periods, oldest first.
+    counters: VecDeque<Counters>,
+    period_end: Nanos,
 }
 
 impl Autonomous {
     pub(crate) fn new(spec: AutonomousSpec, base: u8, request: Request) -> Self {
         let level = request.min;
-        Self { spec, base, request, level, counters: Counters::default(), window_end: Nanos::ZERO }
+        Self { spec, base, request, level, counters: VecDeque::new(), period_end: Nanos::ZERO }
     }
 
     pub(crate) fn start(&mut self, now: Nanos, cpu: usize, readings: &impl Readings) {
-        self.counters = Counters::read(cpu, readings);
-        self.window_end = now + self.spec.window;
+        self.counters = VecDeque::from([Counters::read(cpu, readings)]);
+        self.period_end = now + self.spec.period;
     }
 
     pub(crate) fn request(&self) -> Request {
@@ -137,18 +157,21 @@ impl Autonomous {
     }
 
     pub(crate) fn due(&self) -> Nanos {
-        self.window_end
+        self.period_end
     }
 
-    /// Decides where the window is over; the level that results where that changes it.
+    /// Decides where the period is over; the level that results where that changes it.
     pub(crate) fn decide(&mut self, now: Nanos, cpu: usize, readings: &impl Readings) -> Option<u8> {
-        if now < self.window_end {
+        if now < self.period_end {
             return None;
         }
         let counters = Counters::read(cpu, readings);
-        let worked = counters.since(self.counters);
-        self.counters = counters;
-        self.window_end = now + self.spec.window;
+        let worked = counters.since(self.counters.front().copied().unwrap_or_default());
+        self.counters.push_back(counters);
+        if self.counters.len() > usize::from(self.spec.periods) {
+            self.counters.pop_front();
+        }
+        self.period_end = now + self.spec.period;
         if worked.tsc == 0 {
             return None;
         }
@@ -168,7 +191,8 @@ impl Autonomous {
             return self.request.max;
         }
         let cycles = u128::from(self.base) * u128::from(worked.aperf) * 1000;
-        let level = cycles.div_ceil(u128::from(worked.tsc) * aim);
+        let aimed_at = u128::from(worked.tsc) * aim;
+        let level = (cycles + aimed_at / 2) / aimed_at;
         u8::try_from(level).unwrap_or(u8::MAX)
     }
 
@@ -218,12 +242,25 @@ mod tests {
     #[test]
     fn the_level_aims_at_a_busy_share() {
         let mut hardware = hardware(128);
-        // 1200 of 2400 kilocycles, so half of base, in 70% of the time: 24·0.5/0.7 = 17.1, so 18.
-        assert_eq!(hardware.decide(Nanos::from_millis(1), 0, &worked(1200, 1200, 1)), Some(18));
+        // 1200 of 2400 kilocycles, so half of base, in 70% of the time: 24·0.5/0.7 = 17.1, so 17.
+        assert_eq!(hardware.decide(Nanos::from_millis(1), 0, &worked(1200, 1200, 1)), Some(17));
     }
 
     #[test]
-    fn between_windows_nothing_is_decided_and_it_falls_step_by_step() {
+    fn a_window_of_several_periods_remembers_what_was_worked_in_each() {
+        let aims = (Permille(300), Permille(950));
+        let spec = AutonomousSpec::averaging(Nanos::from_millis(4), Nanos::from_millis(1), aims);
+        assert_eq!([0, 51, 255].map(|epp| spec.aim(Epp(epp)).get()), [300, 430, 950]);
+        let mut hardware = Autonomous::new(spec, 24, Request { min: 8, max: 35, epp: Epp(0) });
+        hardware.start(Nanos::ZERO, 0, &Fixed::default());
+        // Busy at base in the first period alone, and aiming at 30%: 24/0.3 = 80 then, 24·(1/2)/0.3 = 40, 26.7, 20.
+        let levels = [1, 2, 3, 4, 5]
+            .map(|ms| hardware.decide(Nanos::from_millis(ms), 0, &worked(2400, 2400, ms)).map(u32::from));
+        assert_eq!(levels, [Some(35), None, Some(27), Some(20), Some(8)]);
+    }
+
+    #[test]
+    fn between_periods_nothing_is_decided_and_it_falls_step_by_step() {
         let mut hardware = hardware(0);
         hardware.decide(Nanos::from_millis(1), 0, &worked(1, 1, 1));
         assert_eq!(hardware.decide(Nanos::new(1_999_999), 0, &worked(1, 1, 2)), None);

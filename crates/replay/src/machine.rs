@@ -5,6 +5,7 @@ use domain::setting::{SettingName, SettingRecord, SettingRequest};
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
+use governors::autonomous::AutonomousSpec;
 use sim::block::Interrupts;
 use sim::cpu::{Begins, IdleState, IdleTime};
 use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState, Variation};
@@ -105,12 +106,15 @@ impl Machine {
             memory: inventory.memory.total.unwrap_or(Bytes::new(0)),
             cpu: CpuSpec {
                 model: inventory.cpus.model.name.clone().unwrap_or_default(),
+                // What tunables begin with is in the inventory.
+                processor: None,
                 count: count.min(MOST_CPUS),
                 driver,
                 governor: policy.governor.clone().unwrap_or_else(|| "performance".to_owned()),
                 shared,
                 base,
                 epp: policy.epp.clone().unwrap_or_else(|| "balance_performance".to_owned()),
+                hardware: AutonomousSpec::default(),
                 states,
                 turbo: Vec::new(),
                 transition: policy.transition_latency.unwrap_or(USUAL_TRANSITION),

@@ -6,6 +6,7 @@ use domain::time::Nanos;
 use domain::trace::Role;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
+use governors::autonomous::AutonomousSpec;
 use replay::{Demand, Load, Machine, Replay};
 use sim::block::Interrupts;
 use sim::cpu::{Begins, IdleTime};
@@ -33,12 +34,14 @@ fn machine(cpus: usize, in_force: &[(&str, &str)]) -> Machine {
             memory: Bytes::new(0),
             cpu: CpuSpec {
                 model: String::new(),
+                processor: None,
                 count: cpus,
                 driver: Driver::AcpiCpufreq,
                 governor: "performance".into(),
                 shared: true,
                 base: Hertz::from_mhz(2000),
                 epp: String::new(),
+                hardware: AutonomousSpec::default(),
                 states: vec![state(1000), state(2000)],
                 turbo: Vec::new(),
                 transition: Nanos::from_micros(10),

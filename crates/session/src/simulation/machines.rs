@@ -1,6 +1,7 @@
 //! Simulated machines, disks and links: those that ship with the program, by name, and a user's own, by path.
 
 use super::fitting::{Fit, fitting};
+use super::lab_machine::{LAB, of_lab};
 use super::{Outcome, Rows};
 use crate::disk_files;
 use crate::error::{Error, Result};
@@ -8,17 +9,14 @@ use crate::shipped::hint;
 use analysis::words::by_reason;
 use disks::{DiskSpec, LinkSpec};
 use domain::bench::{BenchError, Sink};
-use domain::lab::{Dilation, PStateDomains, PStateDriver};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::Study;
-use domain::time::Nanos;
 use domain::trial::simulated_machine;
-use governors::KernelVersion;
 use sim::assemble::{Models, SimRequest};
 use sim::bench::{Simulated, simulate};
 use sim::load::{Trace, read_trace};
-use sim::machine::{Driver, MachineSpec, PState};
+use sim::machine::{Driver, MachineSpec};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::BufReader;
@@ -122,68 +120,6 @@ pub fn unlike_the_lab(name_or_path: &str, folder: &Path) -> Option<String> {
     Some(format!(
         "it is about the machine `{name_or_path}`, which has {has}; a lab machine has `acpi-cpufreq` without turbo"
     ))
-}
-
-/// The name that stands for the lab's own machine.
-const LAB: &str = "lab";
-
-/// The same without a table of P-states.
-const LAB_UNPACED: &str = "lab-unpaced";
-
-/// The lab's machine as a study has it: its table of P-states, CPUs and memory, in the time of the machine
-/// that is stood for.
-fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
-    let mut named = load(if cell.pstates.is_some() { LAB } else { LAB_UNPACED }, folder)?;
-    let (lab, spec) = (&study.lab, &mut named.spec);
-    if let Some(kernel) = cell.kernel.as_deref().and_then(KernelVersion::parse) {
-        spec.kernel = kernel;
-    }
-    spec.memory = lab.memory;
-    spec.cpu.count = lab.vcpus as usize;
-    let dilation = match lab.dilation {
-        Dilation::Fixed(dilation) => Some(dilation),
-        Dilation::Auto => None,
-    };
-    match &cell.pstates {
-        Some(name) => {
-            let table = lab::pstates::load(name, folder)?;
-            if table.driver != PStateDriver::Acpi {
-                return Err(Error::Usage(format!(
-                    "the simulation's machine `{LAB}` has `acpi-cpufreq`, and the P-states `{name}` of this study are for \
-                     `intel_pstate`; name a machine that has it under [sim], such as `machine = \"skylake-leap422\"`"
-                )));
-            }
-            let rate = dilation.map_or(table.stands_for.unwrap_or(table.pace), |d| table.pace * d);
-            spec.cpu.states = table.states.iter().rev().map(pstate).collect();
-            spec.cpu.shared = table.domains == PStateDomains::Shared;
-            spec.cpu.transition = table.latency;
-            spec.cpu.base = table.states[0].frequency;
-            spec.cpu.work_per_cycle = rate / (table.states[0].frequency.hz() as f64);
-            let dilated = lab.clock().divide(rate / table.pace);
-            spec.dilation = dilated.stretched;
-            if dilated.slowed == 1.0 {
-                let delay = workloads::fio::START_DELAY.1.get() as f64 / spec.dilation;
-                spec.start_delay = Nanos::new(delay as u64);
-            } else {
-                // Where the guest's clock is slowed, fio's jobs have been made before it is, and wait.
-                spec.costs.given.remove("fio_start");
-            }
-        }
-        // Its costs are times of the guest's.
-        None => {
-            spec.cpu.work_per_cycle = dilation.unwrap_or(1.0);
-            spec.dilation = dilation.unwrap_or(1.0);
-            spec.slice_dilation = spec.dilation;
-        }
-    }
-    spec.costs.work_per_cycle = spec.cpu.work_per_cycle;
-    spec.about = format!("{}, as the study has it", spec.about);
-    named.text = format!("{}\n{lab:?} {:?} {:?}", named.text, cell.kernel, cell.pstates);
-    Ok(named)
-}
-
-fn pstate(state: &domain::lab::PState) -> PState {
-    PState { frequency: state.frequency, busy_watts: state.busy_watts, idle_watts: state.idle_watts }
 }
 
 /// Disks, links and traces, seen from a folder.
@@ -335,23 +271,5 @@ mod tests {
         let why = told("xeon-e5-pstate").unwrap();
         assert!(why.contains("`xeon-e5-pstate`, which has the driver `intel_pstate`"), "{why}");
         assert!(told("xeon-e5-acpi-turbo").unwrap().contains("which has turbo"));
-    }
-
-    #[test]
-    fn fio_waits_on_a_paced_lab_machine_for_a_second_of_the_guest() {
-        let text = "flyball = 1\nname = \"a\"\nquestion = \"?\"\n[stack.disk]\nkind = \"devices\"\nloop = \"64MiB\"\n\
-                    [workload.read]\ntool = \"fio\"\noptions = { rw = \"read\" }\n[lab]\n";
-        let delay = |lab: &str| {
-            let study = parse::study::parse(&format!("{text}{lab}")).unwrap();
-            let plan = Plan::new(study, Seed(1)).unwrap();
-            of_lab(&plan.study, &plan.cells[0], Path::new("/nonexistent")).unwrap().spec.start_delay
-        };
-        assert_eq!(
-            delay("pstates = \"server-8\"\ndilation = 160\nclock = \"host\"\n"),
-            Nanos::from_micros(6_250)
-        );
-        assert_eq!(delay("dilation = 4\n"), Nanos::ZERO);
-        let slowed = delay("pstates = \"server-8\"\ndilation = 160\n");
-        assert_eq!(slowed, Nanos::ZERO, "it has waited before its clock is slow");
     }
 }

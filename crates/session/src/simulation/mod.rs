@@ -6,6 +6,7 @@
 mod ahead;
 mod calibration;
 mod fitting;
+mod lab_machine;
 mod machines;
 
 pub use calibration::{Calibration, calibrate};

@@ -5,14 +5,15 @@ use crate::cpu::{Chooser, IdleSpec, PolicySpec};
 use crate::machine::{Driver, MachineSpec};
 use domain::bench::BenchError;
 use domain::inventory::Inventory;
+use domain::lab::ProcessorModel;
 use domain::setting::{CPU_DMA_LATENCY, NO_LATENCY_LIMIT_US, SettingRequest, latency_limit_us};
 use domain::time::Nanos;
 use domain::units::{Hertz, Ratio};
 use governors::amd_pstate::{AMD_PREFERENCES, AmdLevels, AmdPstate};
-use governors::autonomous::{AutonomousSpec, Epp};
+use governors::autonomous::Epp;
 use governors::hwp::{DynamicBoost, HWP_PREFERENCES, Hwp};
 use governors::intel_pstate::{Algorithm, IntelPolicy, IntelPstate, PmProfile, Ratios, Turbo};
-use governors::{FrequencyTable, Governor, Policy as View};
+use governors::{FrequencyTable, Governor, Policy as View, default_io_is_busy};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The settings of cpufreq that a cell may make, at what the machine starts with.
@@ -278,8 +279,8 @@ impl<'a> Governing<'a> {
             Driver::IntelPstateHwp => {
                 let policy = self.intel_policy()?;
                 let epp = self.epp(&HWP_PREFERENCES)?;
-                let spec = AutonomousSpec::default();
-                let mut driver = Hwp::new(self.ratios()?, policy, epp, self.boost, tick, spec);
+                let mut driver =
+                    Hwp::new(self.ratios()?, policy, epp, self.boost, tick, machine.cpu.hardware);
                 self.limit(driver.global_mut());
                 view.current = view.min;
                 Chooser::Hwp(Box::new(driver))
@@ -287,8 +288,8 @@ impl<'a> Governing<'a> {
             Driver::AmdPstateEpp => {
                 let policy = self.intel_policy()?;
                 let epp = self.epp(&AMD_PREFERENCES)?;
-                let spec = AutonomousSpec::default();
-                let mut driver = AmdPstate::new(self.amd_levels(), policy, epp, machine.kernel, spec)
+                let hardware = machine.cpu.hardware;
+                let mut driver = AmdPstate::new(self.amd_levels(), policy, epp, machine.kernel, hardware)
                     .map_err(|error| unsupported(&error.to_string()))?;
                 driver.set_boost(self.turbo);
                 view.current = view.min;
@@ -298,10 +299,21 @@ impl<'a> Governing<'a> {
     }
 
     fn kernel(&self, name: &str, view: &View) -> Result<Governor, BenchError> {
-        let nothing = BTreeMap::new();
-        let tunables = self.tunables.get(name).unwrap_or(&nothing);
-        Governor::new(name, tunables, self.machine.kernel, self.machine.hz as u32, view)
+        let mut tunables = self.tunables.get(name).cloned().unwrap_or_default();
+        if name == "ondemand" && self.takes_waiting_as_work() {
+            tunables.entry("io_is_busy".to_owned()).or_insert_with(|| "1".to_owned());
+        }
+        Governor::new(name, &tunables, self.machine.kernel, self.machine.hz as u32, view)
             .map_err(|error| unsupported(&error.to_string()))
+    }
+
+    /// Whether ondemand begins with an `io_is_busy` of 1.
+    fn takes_waiting_as_work(&self) -> bool {
+        let of = |known: ProcessorModel| {
+            let (family, model) = (known.family.into(), known.model.into());
+            default_io_is_busy(self.machine.kernel, known.vendor.id(), family, model)
+        };
+        self.machine.cpu.processor.is_some_and(of)
     }
 
     fn intel_policy(&self) -> Result<IntelPolicy, BenchError> {
@@ -393,4 +405,30 @@ fn frequency(request: &SettingRequest) -> Result<Hertz, BenchError> {
         .or_else(|| with_unit("kHz", 1.0))
         .or_else(bare)
         .ok_or_else(|| refused(request, "write it in kHz, or as `2100MHz`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io_is_busy(text: &str, asked: Option<&str>) -> String {
+        let machine = MachineSpec::parse(text).unwrap();
+        let mut governing = Governing::of(&machine);
+        if let Some(asked) = asked {
+            governing.tunable("ondemand", "io_is_busy", asked);
+        }
+        match &governing.policies().unwrap()[0].chooser {
+            Chooser::Kernel(governor) => governor.tunables()["io_is_busy"].clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn ondemand_counts_waiting_as_work_on_intels_processors_alone() {
+        let intel = include_str!("../../../../studies/machines/skylake-leap421.toml");
+        assert_eq!((io_is_busy(intel, None), io_is_busy(intel, Some("0"))), ("1".into(), "0".into()));
+        let pentium4 = include_str!("../../../../studies/machines/pentium4-2800.toml");
+        assert_eq!(io_is_busy(pentium4, None), "0");
+        assert_eq!(io_is_busy(&intel.replace("processor = {", "# {"), None), "0", "of an unknown processor");
+    }
 }

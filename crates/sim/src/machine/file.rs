@@ -6,10 +6,12 @@ use super::{
 };
 use crate::block::{Interrupts, Scheduler};
 use crate::cpu::{Begins, IdleState, IdleTime};
+use domain::lab::{ProcessorModel, Vendor};
 use domain::order;
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
+use governors::autonomous::AutonomousSpec;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -59,6 +61,7 @@ struct BackgroundTable {
 #[serde(deny_unknown_fields)]
 struct CpuTable {
     model: String,
+    processor: Option<ProcessorTable>,
     /// Where the figures of this table come from.
     #[expect(dead_code, reason = "must stand in the file, for people")]
     source: String,
@@ -80,6 +83,33 @@ struct CpuTable {
     idle_time: Option<Spanned<String>>,
     #[serde(default)]
     idle: Vec<IdleTable>,
+}
+
+/// As `cpuid` has them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProcessorTable {
+    vendor: VendorName,
+    family: u8,
+    model: u8,
+    stepping: u8,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum VendorName {
+    Intel,
+    Amd,
+}
+
+impl ProcessorTable {
+    fn model(self) -> ProcessorModel {
+        let vendor = match self.vendor {
+            VendorName::Intel => Vendor::Intel,
+            VendorName::Amd => Vendor::Amd,
+        };
+        ProcessorModel { vendor, family: self.family, model: self.model, stepping: self.stepping }
+    }
 }
 
 #[derive(Deserialize)]
@@ -280,12 +310,14 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
     });
     Ok(CpuSpec {
         model: table.model,
+        processor: table.processor.map(ProcessorTable::model),
         count,
         driver,
         governor: table.governor,
         shared: table.shared,
         base,
         epp: table.epp.unwrap_or_else(|| "balance_performance".to_owned()),
+        hardware: AutonomousSpec::default(),
         states,
         turbo,
         transition: Nanos::new(table.transition.0.get()),

@@ -13,10 +13,12 @@ pub use variation::{Background, Variation};
 
 use crate::block::Interrupts;
 use crate::cpu::{Begins, IdleState, IdleTime};
+use domain::lab::ProcessorModel;
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
+use governors::autonomous::AutonomousSpec;
 use std::collections::BTreeMap;
 
 /// Where a figure comes from.
@@ -92,6 +94,8 @@ pub struct PState {
 pub struct CpuSpec {
     /// What it calls itself.
     pub model: String,
+    /// By what the kernel knows it, where that is told: ondemand's `io_is_busy` begins with 1 on Intel's.
+    pub processor: Option<ProcessorModel>,
     /// How many.
     pub count: usize,
     /// Who chooses frequencies.
@@ -104,6 +108,8 @@ pub struct CpuSpec {
     pub base: Hertz,
     /// `energy_performance_preference` that the machine starts with, where the hardware chooses.
     pub epp: String,
+    /// How it chooses there.
+    pub hardware: AutonomousSpec,
     /// Slowest first.
     pub states: Vec<PState>,
     /// What a busy CPU is at most, by how many are: the first is for one. Empty: no such limit.
