@@ -3,6 +3,7 @@
 use crate::exit::Faults;
 use anyhow::Result;
 use domain::Study;
+use domain::trial::is_of_the_lab;
 use parse::study::StudyErrors;
 use session::preflight;
 use session::studies::StudySource;
@@ -28,6 +29,14 @@ pub fn parsed(source: &StudySource) -> Result<Study> {
 /// What a study's text means that this program wrote itself.
 pub fn parsed_text(text: &str, name: &str) -> Result<Study> {
     understood(parse::study::parse(text), name)
+}
+
+/// Reads a study as the machine has it that is simulated, the study's own or this one: the lab's own machine
+/// does what the lab does.
+pub fn read_study_on(named: &Path, machine: Option<&str>) -> Result<ReadStudy> {
+    let read = read_study(named)?;
+    let machine = machine.or(read.study.sim.machine.as_deref());
+    if machine.is_some_and(is_of_the_lab) { read_study_for_lab(named) } else { Ok(read) }
 }
 
 /// Reads a study as the lab has it.

@@ -115,6 +115,30 @@ fn the_same_seed_gives_the_same_figures() {
 }
 
 #[test]
+fn the_labs_own_machine_does_what_the_lab_does() {
+    let place = Place::new();
+    let in_lab = "\n[[lab.disk]]\nname = \"disk\"\nmodel = \"plain-7200\"\n[lab.factor.depth]\nlevels = [8]\n[lab.measure]\nrepeats = 1\n";
+    let study = place.study("random", &format!("{}{in_lab}", RANDOM.replace("4GiB", "64MiB")));
+    let cells = |arguments: &[&str]| {
+        let report: serde_json::Value = serde_json::from_str(&place.ok(arguments)).unwrap();
+        let cells = report["cells"].as_array().unwrap().iter();
+        let run = report["run"]["id"].as_str().unwrap().to_owned();
+        (cells.map(|cell| cell["cell"].as_str().unwrap().to_owned()).collect::<Vec<_>>(), run)
+    };
+    let run = ["run", &study, "--on", "sim", "--seed", "1", "--json"];
+    assert_eq!(cells(&run).0, ["read_1", "read_8"], "on the study's machine");
+    let (simulated, id) = cells(&[&run[..], &["--machine", "lab"]].concat());
+    assert_eq!(simulated, ["read_8"]);
+    assert_eq!(cells(&["show", &id, "--json"]).0, ["read_8"]);
+
+    // An earlier version made all cells of it.
+    let path = place.path("notebook/runs").join(&id).join("study.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("levels = [8]", "levels = [1]")).unwrap();
+    assert_eq!(cells(&["show", &id, "--json"]).0, ["read_1", "read_8"]);
+}
+
+#[test]
 fn a_machine_that_is_wrong_or_missing_is_named_with_its_line() {
     let place = Place::new();
     let study = shipped("published/dmcrypt");

@@ -42,9 +42,12 @@ use domain::inert::Lines;
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
 use domain::order;
+use domain::plan::Plan;
+use domain::study::Study;
 use domain::trace::{Series, Trace};
-use domain::trial::{Provenance, Trial};
+use domain::trial::{Provenance, Run, Trial};
 use notebook::{Notebook, Problem};
+use parse::study::StudyErrors;
 use report::inventory::{Style, one_line, text as inventory_text};
 use report::{Report, TraceView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -275,13 +278,9 @@ pub fn tell(problems: &[Problem], warn: Warn) {
 /// say what its cells were.
 pub fn read(notebook: &Notebook, id: &RunId) -> Result<Stored> {
     let run = notebook.run(id)?;
-    let parsed = match run.provenance {
-        Provenance::Lab => parse::study::parse_for_lab,
-        _ => parse::study::parse,
-    };
     let (trials, problems) = notebook.trials(id)?;
     let mut notes = Vec::new();
-    let study = match parsed(&run.study_text) {
+    let study = match study_of(&run, &trials) {
         Ok(study) => study,
         Err(errors) => {
             let Some(study) = described::study_of(&run, &trials) else {
@@ -300,6 +299,26 @@ pub fn read(notebook: &Notebook, id: &RunId) -> Result<Stored> {
         BTreeMap::new()
     });
     Ok(Stored { data: RunData { run, study, trials, skipped }, problems, notes })
+}
+
+/// The study as the run's machine has it. Simulations of the lab's own machine that an earlier version made
+/// have it as hosts do, which their cells show.
+fn study_of(run: &Run, trials: &[Trial]) -> std::result::Result<Study, StudyErrors> {
+    let in_lab = || parse::study::parse_for_lab(&run.study_text);
+    match run.provenance {
+        Provenance::Lab => in_lab(),
+        _ if run.simulates_the_lab() => match in_lab() {
+            Ok(study) if has_cells(&study, run, trials) => Ok(study),
+            _ => parse::study::parse(&run.study_text),
+        },
+        _ => parse::study::parse(&run.study_text),
+    }
+}
+
+/// Whether all of these trials are of cells of the study.
+fn has_cells(study: &Study, run: &Run, trials: &[Trial]) -> bool {
+    let Ok(plan) = Plan::new(study.clone(), run.seed) else { return false };
+    trials.iter().all(|trial| plan.cells.iter().any(|cell| cell.id == trial.key.cell))
 }
 
 fn trace(

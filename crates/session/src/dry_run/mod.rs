@@ -1,11 +1,13 @@
 //! The plan of a run before anything happens: every command and every write, on this host and in a lab
-//! machine. Nothing is made, written, locked or started.
+//! machine, and what would be simulated. Nothing is made, written, locked or started.
 
 mod in_lab;
+mod in_simulation;
 mod stacks;
 mod text;
 
 pub use in_lab::in_lab;
+pub use in_simulation::in_simulation;
 
 use crate::availability::Availability;
 use crate::begin::fresh_seed;
