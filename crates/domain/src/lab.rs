@@ -409,6 +409,14 @@ impl Pacing {
         all
     }
 
+    /// The mean frequency of the virtual CPUs while they executed; `None` where none did.
+    pub fn busy_frequency(&self) -> Option<Hertz> {
+        let states = || self.vcpus.iter().flat_map(|cpu| &cpu.states);
+        let busy: f64 = states().map(|state| state.busy.secs()).sum();
+        let cycles: f64 = states().map(|state| state.busy.secs() * state.frequency.hz() as f64).sum();
+        (busy > 0.0).then(|| Hertz::from_khz((cycles / busy / 1e3).round() as u64))
+    }
+
     /// By how much the virtual CPU that kept its pace worst fell behind, over the time that was paced; `None`
     /// where nothing was.
     pub fn lateness(&self) -> Option<f64> {

@@ -5,6 +5,7 @@
 //! joules a byte. The machine's rate is the mean over the whole trial. The rate of the work is the tool's,
 //! which leaves out a ramp. What has no counter, or no work, has no figure, and never zero.
 
+use crate::lab::LabAccount;
 use crate::outcome::{Better, Metric};
 use crate::units::Unit;
 use std::collections::BTreeMap;
@@ -99,6 +100,13 @@ pub fn is_possible(name: &str, reports: impl Fn(&str) -> bool) -> bool {
     work.is_none_or(|work| reports(work.whole) || work.parts.iter().any(|part| reports(part)))
 }
 
+/// The mean frequency of a lab machine's CPUs while they executed, by the plugin's record. It replaces what the
+/// guest's own counters say, which the plugin answers for.
+pub fn frequency_of(account: &LabAccount) -> Option<(String, Metric)> {
+    let hertz = account.pacing.as_ref()?.busy_frequency()?;
+    Some((BUSY_FREQUENCY.to_owned(), metric(BUSY_FREQUENCY, hertz.hz() as f64)?))
+}
+
 /// Whether it comes from counters of energy.
 pub fn is_of_energy(name: &str) -> bool {
     let of_power = RATIOS.iter().any(|(ratio, rate, _)| *ratio == name && *rate == POWER);
@@ -123,6 +131,9 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::{Pacing, StateRecord, VcpuRecord};
+    use crate::time::Nanos;
+    use crate::units::Hertz;
 
     fn with(values: &[(&str, f64)]) -> BTreeMap<String, Metric> {
         let plain = |value: f64| Metric { value, unit: Unit::PerSecond, better: Better::Higher };
@@ -133,6 +144,36 @@ mod tests {
 
     fn value(metrics: &BTreeMap<String, Metric>, name: &str) -> Option<f64> {
         metrics.get(name).map(|metric| metric.value)
+    }
+
+    #[test]
+    fn a_labs_frequency_is_the_mean_while_its_cpus_executed() {
+        let state = |mhz, time, busy| StateRecord {
+            frequency: Hertz::from_mhz(mhz),
+            time: Nanos::from_millis(time),
+            busy: Nanos::from_millis(busy),
+            instructions: 0,
+        };
+        let vcpu = |cpu, states| VcpuRecord {
+            cpu,
+            states,
+            transitions: Vec::new(),
+            transitions_total: 0,
+            late: Nanos::ZERO,
+            idle: Vec::new(),
+            requests: Vec::new(),
+        };
+        let of = |vcpus| {
+            let pacing = Pacing { pace: 1e7, began: None, span: Nanos::from_secs(1), vcpus, energy: None };
+            let account = LabAccount { dilation: 1.0, slowed: 1.0, pacing: Some(pacing), disks: Vec::new() };
+            frequency_of(&account).map(|(name, metric)| (name, metric.value))
+        };
+        let busy = vec![
+            vcpu(0, vec![state(3000, 100, 60), state(1000, 900, 20)]),
+            vcpu(1, vec![state(1000, 1000, 40)]),
+        ];
+        assert_eq!(of(busy), Some((BUSY_FREQUENCY.to_owned(), 2e9)));
+        assert_eq!(of(vec![vcpu(0, vec![state(3000, 100, 0)])]), None);
     }
 
     #[test]

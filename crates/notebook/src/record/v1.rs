@@ -225,6 +225,13 @@ impl From<&Trial> for TrialRecord {
 impl TryFrom<TrialRecord> for Trial {
     type Error = String;
     fn try_from(record: TrialRecord) -> Meaning<Self> {
+        let lab = record.lab.map(LabAccount::from);
+        let mut measurement = record.measurement.map(Measurement::try_from).transpose()?;
+        // Earlier versions kept the record alone.
+        let frequency = lab.as_ref().and_then(domain::per_work::frequency_of);
+        if let (Some((name, frequency)), Some(measurement)) = (frequency, &mut measurement) {
+            measurement.outcome.metrics.entry(name).or_insert(frequency);
+        }
         Ok(Self {
             run: RunId(record.run),
             key: TrialKey {
@@ -241,8 +248,8 @@ impl TryFrom<TrialRecord> for Trial {
             settings: record.settings.into_iter().map(SettingRecord::from).collect(),
             environment: record.environment,
             validity: record.validity.into(),
-            measurement: record.measurement.map(Measurement::try_from).transpose()?,
-            lab: record.lab.map(LabAccount::from),
+            measurement,
+            lab,
             origin: record.origin.map(Origin::from),
         })
     }

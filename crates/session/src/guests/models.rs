@@ -176,7 +176,9 @@ impl LabModels {
         let late_disks = disk_server::judge_all(&account.disks, slowed);
         late.into_iter().chain(late_disks).for_each(|disturbance| trial.disturb(disturbance));
         if let Some(measurement) = &mut trial.measurement {
-            add_energy(&account, &mut measurement.outcome.metrics);
+            let metrics = &mut measurement.outcome.metrics;
+            add_energy(&account, metrics);
+            metrics.extend(per_work::frequency_of(&account));
             let is_modelled = measurement.outcome.metrics.contains_key(ENERGY_MODELLED);
             // What the guest counted is in its trace, and in no metric.
             if let Some(recorder) = measurement.recorder.as_mut().filter(|_| is_modelled) {
