@@ -303,7 +303,7 @@ pub fn read(notebook: &Notebook, id: &RunId) -> Result<Stored> {
 
 /// The study as the run's machine has it. Simulations of the lab's own machine that an earlier version made
 /// have it as hosts do, which their cells show.
-fn study_of(run: &Run, trials: &[Trial]) -> std::result::Result<Study, StudyErrors> {
+pub(crate) fn study_of(run: &Run, trials: &[Trial]) -> std::result::Result<Study, StudyErrors> {
     let in_lab = || parse::study::parse_for_lab(&run.study_text);
     match run.provenance {
         Provenance::Lab => in_lab(),

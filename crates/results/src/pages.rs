@@ -231,8 +231,10 @@ impl Source for FromKept {
             return Ok(None);
         }
         let Kept { run, machine, trials } = Kept::read(&path)?;
-        let then = parse::study::parse(&run.study_text)
-            .map_err(|errors| Error::KeptStudy { path: path.clone(), errors })?;
+        let wrong = |errors| Error::KeptStudy { path: path.clone(), errors };
+        let mut then = parse::study::parse(&run.study_text).map_err(wrong)?;
+        // The lab may have measured otherwise: other repeats, another confidence.
+        then.measure = crate::study_of(&run, &trials).map_err(wrong)?.measure;
         Ok(Some((RunData { run, study: then, trials, skipped: BTreeMap::new() }, machine)))
     }
 }

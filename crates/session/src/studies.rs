@@ -54,6 +54,7 @@ pub const SHIPPED: &[ShippedStudy] = shipped![
     "raid-levels-depths",
     "raid10-governors",
     "raid10-jobs",
+    "raid10-kernels",
     "raid10-upgrade",
     "raid5-cables",
     "raid5-journal",

@@ -90,8 +90,8 @@ fn pstates(text: &mut Lines, table: &PStateTable) {
         }
         _ => states.join(", "),
     };
-    let pace = table.pace / 1e6;
-    text.line(format_args!("P-states `{}`: {states}; {pace:.0} million instructions a second", table.name));
+    let pace = (table.pace / 1e5).round() / 10.0;
+    text.line(format_args!("P-states `{}`: {states}; {pace} million instructions a second", table.name));
     if let Some(ratios) = table.driver.ratios() {
         text.line(format_args!("{}", processor(table, ratios)));
     }

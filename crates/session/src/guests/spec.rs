@@ -192,8 +192,8 @@ impl LabSpec {
         let fit = fit.map_err(|error| Error::Refused(error.to_string()))?;
         let Some(Fit { pace, dilation, headroom }) = fit else { return Ok(()) };
         observer.on(&Event::Talk(&format!(
-            "pace {:.0} million instructions a second, headroom {headroom:.1}, time dilation {dilation:.3}",
-            pace / 1e6
+            "pace {} million instructions a second, headroom {headroom:.1}, time dilation {dilation:.3}",
+            (pace / 1e5).round() / 10.0
         )));
         Ok(())
     }
