@@ -245,7 +245,8 @@ impl Before {
 pub fn executed(core: &mut Core) -> (u64, u64) {
     let now = core.now;
     let times = (0..core.cpus.count()).map(|cpu| core.cpus.times(now, cpu));
-    times.fold((0, 0), |(busy, cycles), times| (busy + times.busy_ns, cycles + times.cycles))
+    times
+        .fold((0, 0), |(busy, cycles), times| (busy + times.busy_ns + times.polled_ns, cycles + times.cycles))
 }
 
 /// How often CPUs have entered idle states; `None` where they have none.

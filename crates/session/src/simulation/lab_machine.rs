@@ -26,7 +26,11 @@ const LAB_UNPACED: &str = "lab-unpaced";
 pub(super) fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
     let mut named = load(if cell.pstates.is_some() { LAB } else { LAB_UNPACED }, folder)?;
     let (lab, spec) = (&study.lab, &mut named.spec);
-    if let Some(kernel) = cell.kernel.as_deref().and_then(KernelVersion::parse) {
+    let given = cell.kernel.as_deref().and_then(KernelVersion::parse);
+    // A series alone is its newest release, as the machine's own is.
+    if let Some(kernel) =
+        given.filter(|given| (given.major, given.minor) != (spec.kernel.major, spec.kernel.minor))
+    {
         spec.kernel = kernel;
     }
     spec.memory = lab.memory;
@@ -75,7 +79,10 @@ fn cpus_of(table: &PStateTable, cpu: &mut CpuSpec) {
     cpu.processor = table.processor;
     cpu.base = table.states[0].frequency;
     let idle_watts = table.states.iter().filter_map(|state| state.idle_watts).next().unwrap_or(0.0);
-    cpu.idle = table.idle.iter().map(|state| idle_state(state, idle_watts)).collect();
+    // acpi_idle has a state besides in which the CPU loops.
+    let poll = domain::lab::IdleState { name: "POLL".to_owned(), latency: Nanos::ZERO, watts: None };
+    let states = table.idle.first().map(|_| &poll).into_iter().chain(&table.idle);
+    cpu.idle = states.map(|state| idle_state(state, idle_watts)).collect();
     let Some(ratios) = table.driver.ratios() else { return };
     let mhz = |ratio: u8| Hertz::from_mhz(u64::from(ratio) * 100);
     cpu.driver = match (&table.driver, ratios.hwp) {

@@ -15,7 +15,9 @@ pub struct CpuTimes {
     pub idle_ns: u64,
     /// The part of the idle time with a sleeper that waits for a disk.
     pub iowait_ns: u64,
-    /// Cycles executed.
+    /// The part of the idle time for which it looped (`POLL`).
+    pub polled_ns: u64,
+    /// Cycles executed, those of looping too.
     pub cycles: u64,
 }
 
@@ -29,7 +31,13 @@ impl Cpus {
     pub fn times(&mut self, now: Time, cpu: usize) -> CpuTimes {
         self.account(now, cpu);
         let cpu = &self.cpus[cpu];
-        CpuTimes { busy_ns: cpu.busy_ns, idle_ns: cpu.idle_ns, iowait_ns: cpu.iowait_ns, cycles: cpu.aperf }
+        CpuTimes {
+            busy_ns: cpu.busy_ns,
+            idle_ns: cpu.idle_ns,
+            iowait_ns: cpu.iowait_ns,
+            polled_ns: cpu.polled_ns,
+            cycles: cpu.aperf,
+        }
     }
 
     /// The part of a CPU's time that interrupts took.
@@ -60,7 +68,13 @@ impl Cpus {
         entry.accounted = now;
         let khz = self.policies[entry.policy].khz;
         let idle_watts = entry.idleness.as_ref().and_then(Idleness::watts);
-        self.power.spend(khz, entry.running.is_some(), idle_watts, span);
+        // To the kernel a CPU that loops is idle; to its clocks it is not.
+        let polls = entry.running.is_none() && entry.idleness.as_ref().is_some_and(Idleness::polls);
+        self.power.spend(khz, entry.running.is_some() || polls, idle_watts, span);
+        if polls {
+            entry.aperf += cycles(span, khz);
+            entry.polled_ns += span;
+        }
         match entry.running {
             Some(thread) => {
                 entry.busy_ns += span;

@@ -2,6 +2,7 @@
 
 use super::Cpus;
 use super::accounting::cycles;
+use super::idle::Idleness;
 use super::policy::{self, Begins, IdleTime, Seen, Seen1};
 use crate::engine::Event;
 use domain::time::Nanos;
@@ -90,8 +91,11 @@ impl Cpus {
         if let Some(request) = request {
             self.request(now, queue, policy, request);
         }
-        let busy = self.policies[policy].spec.cpus.iter().any(|cpu| self.cpus[*cpu].busy);
-        if busy {
+        let works = |cpu: &usize| {
+            let entry = &self.cpus[*cpu];
+            entry.busy || entry.idleness.as_ref().is_some_and(Idleness::polls)
+        };
+        if self.policies[policy].spec.cpus.iter().any(works) {
             self.watch(now, queue, policy);
         }
     }
@@ -116,7 +120,7 @@ impl Cpus {
                 least,
                 idle_calls: entry.idle_calls,
                 aperf: entry.aperf,
-                mperf: cycles(entry.busy_ns, self.base_khz),
+                mperf: cycles(entry.busy_ns + entry.polled_ns, self.base_khz),
                 tsc: cycles(now, self.base_khz),
             });
         }

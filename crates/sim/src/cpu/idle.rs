@@ -54,6 +54,9 @@ impl IdleSpec {
     }
 }
 
+/// What is worth it sooner is no reason to give up looping (`CPUIDLE_POLL_MIN`), in nanoseconds.
+const POLL_LEAST: u64 = 10_000;
+
 /// Further away than any stay that a governor tells apart.
 const NO_TIMER: Nanos = Nanos::from_secs(1);
 
@@ -98,8 +101,26 @@ impl Idleness {
         self.now_in = Some((choice.state, now));
     }
 
+    /// Whether the CPU loops until it has something to do.
+    pub(super) fn polls(&self) -> bool {
+        self.now_in.is_some_and(|(state, _)| self.known[state].polling)
+    }
+
+    /// When it gives up looping, which it does then or does not loop (`cpuidle_poll_time`,
+    /// drivers/cpuidle/cpuidle.c).
+    fn polls_until(&self, tick_ns: u64) -> Option<Time> {
+        let (state, since) = self.now_in.filter(|(state, _)| self.known[*state].polling)?;
+        let deeper = self.known[state + 1..].iter().filter(|known| !known.disabled);
+        let mut residencies = deeper.map(|known| known.target_residency.get());
+        Some(since + residencies.find(|residency| *residency >= POLL_LEAST).unwrap_or(tick_ns))
+    }
+
     /// The CPU has something to do: how long it takes until it can.
     pub(super) fn leave(&mut self, now: Time) -> u64 {
+        self.left(now, false)
+    }
+
+    fn left(&mut self, now: Time, poll_expired: bool) -> u64 {
         let Some((state, since)) = self.now_in.take() else { return 0 };
         let latency = self.spec.states[state].exit_latency_ns;
         let stay = now - since;
@@ -110,14 +131,16 @@ impl Idleness {
             state,
             residency: Nanos::new(stay + latency),
             tick: false,
-            poll_expired: false,
+            poll_expired,
         });
         latency
     }
 
-    /// Power in the state that the CPU is in.
+    /// Power in the state that the CPU is in, where it does not loop.
     pub(super) fn watts(&self) -> Option<f64> {
-        self.now_in.map(|(state, _)| self.spec.states[state].watts)
+        self.now_in
+            .filter(|(state, _)| !self.known[*state].polling)
+            .map(|(state, _)| self.spec.states[state].watts)
     }
 
     /// Each state: its name, time in it and entries, up to now.
@@ -138,10 +161,31 @@ impl Cpus {
         if self.tracks {
             entry.tracking.goes_idle();
         }
-        if let Some(idleness) = &mut entry.idleness {
-            idleness.enter(now, self.tick_ns - now % self.tick_ns, entry.sleepers_on_disk);
-        }
+        self.choose_idle_state(now, queue, cpu);
         self.count_busy(now, queue, self.busy - 1);
+    }
+
+    fn choose_idle_state(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        let entry = &mut self.cpus[cpu];
+        let Some(idleness) = &mut entry.idleness else { return };
+        idleness.enter(now, self.tick_ns - now % self.tick_ns, entry.sleepers_on_disk);
+        if let Some(until) = idleness.polls_until(self.tick_ns) {
+            queue.plan(until, Event::PollOver(cpu as u32));
+        }
+    }
+
+    /// A CPU that still loops chooses again.
+    pub(crate) fn poll_over(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        let tick_ns = self.tick_ns;
+        let is_over = |idleness: &Idleness| idleness.polls_until(tick_ns).is_some_and(|until| until <= now);
+        if !self.cpus[cpu].idleness.as_ref().is_some_and(is_over) {
+            return;
+        }
+        self.account(now, cpu);
+        if let Some(idleness) = &mut self.cpus[cpu].idleness {
+            idleness.left(now, true);
+        }
+        self.choose_idle_state(now, queue, cpu);
     }
 
     /// Each idle state of a CPU: its name, the nanoseconds in it and how often it was entered, up to now.
@@ -173,6 +217,31 @@ mod tests {
         }
         let stays = idleness.stays(20 * SECOND).filter(|(_, _, entries)| *entries > 0);
         stays.map(|(name, _, _)| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_cpu_loops_until_the_first_state_that_takes_10_us_to_be_worth_it() {
+        let state = |name: &str, us: u64| IdleState {
+            name: name.to_owned(),
+            exit_latency_ns: us * 500,
+            target_residency_ns: us * 1_000,
+            watts: 1.0,
+        };
+        let states = vec![state("POLL", 0), state("C1", 4), state("C3", 140)];
+        let kernel = KernelVersion { major: 6, minor: 12, patch: 0 };
+        let mut spec = IdleSpec::new(states, "menu", kernel, Nanos::from_millis(4)).unwrap();
+        spec.latency_limit = Some(Nanos::ZERO);
+        let mut idleness = Idleness::new(&spec);
+        idleness.enter(1_000, 4_000_000, 0);
+        assert!(idleness.polls());
+        assert_eq!((idleness.polls_until(4_000_000), idleness.watts()), (Some(141_000), None));
+        assert_eq!(idleness.leave(2_000), 0);
+        assert_eq!((idleness.polls(), idleness.polls_until(4_000_000)), (false, None));
+
+        spec.disabled = vec![false, false, true];
+        let mut idleness = Idleness::new(&spec);
+        idleness.enter(1_000, 4_000_000, 0);
+        assert_eq!(idleness.polls_until(4_000_000), Some(4_001_000), "a tick");
     }
 
     #[test]

@@ -84,6 +84,8 @@ struct Cpu {
     iowait_ns: u64,
     sleepers_on_disk: u32,
     aperf: u64,
+    /// Time for which it looped while it was idle.
+    polled_ns: u64,
     idle_calls: u64,
     tracking: Tracking,
     idleness: Option<Idleness>,
@@ -228,6 +230,7 @@ impl Cpu {
             iowait_ns: 0,
             sleepers_on_disk: 0,
             aperf: 0,
+            polled_ns: 0,
             idle_calls: 0,
             tracking: Tracking::new(),
             idleness,

@@ -12,6 +12,8 @@ pub(crate) enum Event {
     Tick(u32),
     /// The kworker of a CPU's governor has something to do.
     GovernorWork(u32),
+    /// A CPU that loops while it is idle has done so for long enough.
+    PollOver(u32),
     /// RCU's thread has something to do.
     GracePeriod,
     /// A policy's request takes effect, unless there was a later one.

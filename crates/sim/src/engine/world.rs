@@ -151,6 +151,7 @@ impl World {
             }
             Event::Tick(cpu) => core.cpus.tick(now, &mut core.queue, cpu as usize),
             Event::GovernorWork(cpu) => core.cpus.governor_work(now, &mut core.queue, cpu as usize),
+            Event::PollOver(cpu) => core.cpus.poll_over(now, &mut core.queue, cpu as usize),
             Event::GracePeriod => core.cpus.grace_period(now, &mut core.queue),
             Event::Frequency { policy, generation } => {
                 core.cpus.change(now, &mut core.queue, policy as usize, generation);
