@@ -6,11 +6,12 @@ mod made;
 
 use domain::Nanos;
 use domain::trace::Role;
-use domain::windows::Windows;
-use events::facts::{Did, Interval, Spent, Wait, intervals};
+use domain::windows::{Boundary, Windows};
+use events::facts::{Between, Did, Interval, Spent, Wait, intervals};
 use events::{Kind, Op, Owner};
 use made::{File, HARDIRQ};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::io::Cursor;
 
 /// Letters of prev_state in the recorded format.
@@ -319,6 +320,11 @@ fn a_cpus_frequencies_idle_states_and_interrupts_have_their_times() {
     assert_eq!(cpu.unknown_ns, 100, "no switch says who ran");
 }
 
+/// The windows of a file that are bounded by this.
+fn windows_at(file: &File, boundary: Boundary) -> BTreeMap<u16, Windows> {
+    file.facts().windows.remove(&boundary).unwrap_or_default()
+}
+
 /// Two windows of a governor, of 10 and 20 µs; with switches, or without any.
 fn windows_of(has_switches: bool) -> File {
     let mut file = File::new();
@@ -346,7 +352,7 @@ fn windows_of(has_switches: bool) -> File {
 #[test]
 fn what_a_governor_saw_is_how_busy_the_cpu_was_between_two_of_its_samples() {
     let file = windows_of(true);
-    let windows = file.facts().windows;
+    let windows = windows_at(&file, Boundary::Sample);
     assert_eq!(windows.len(), 1);
     let of = &windows[&0];
     assert_eq!((of.time, of.busy), (Nanos::new(30 * US), Nanos::new(6 * US)));
@@ -354,7 +360,7 @@ fn what_a_governor_saw_is_how_busy_the_cpu_was_between_two_of_its_samples() {
     let mut drawn = Vec::new();
     let tables = file.tables();
     intervals(Cursor::new(&file.bytes), &tables, |interval| {
-        if let Did::Window { cpu: 0, function: Some(0x77), busy } = interval.what {
+        if let Did::Window { cpu: 0, between: Between::Executions(0x77), busy } = interval.what {
             drawn.push(((interval.end.get() - interval.begin.get()) / US, busy.get() / US));
         }
     })
@@ -364,12 +370,9 @@ fn what_a_governor_saw_is_how_busy_the_cpu_was_between_two_of_its_samples() {
 
 /// A governor of two CPUs of one policy, which takes its samples on either; `declared` are the policies, and
 /// `work` what is executed on CPU 1.
-fn shared_windows(declared: &[(u16, &[u16])], work: u64) -> std::collections::BTreeMap<u16, Windows> {
+fn shared_windows(declared: &[(u16, &[u16])], work: u64) -> BTreeMap<u16, Windows> {
     let mut file = File::of_cpus(3);
-    for (number, cpus) in declared {
-        let bytes: Vec<u8> = cpus.iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
-        file.frame(Kind::Policy, *number, &bytes);
-    }
+    declared.iter().for_each(|(number, cpus)| file.policy(*number, cpus));
     for cpu in [0, 1] {
         let fields = [("state", 800_000), ("cpu_id", u64::from(cpu))];
         file.event(cpu, 0, "power/cpu_frequency", &fields);
@@ -392,7 +395,7 @@ fn shared_windows(declared: &[(u16, &[u16])], work: u64) -> std::collections::BT
     sample(&mut file, 1, 30 * US, 8, work);
     file.symbol(0x77, "dbs_work_handler");
     file.end(40 * US);
-    file.facts().windows
+    windows_at(&file, Boundary::Sample)
 }
 
 #[test]
@@ -409,10 +412,98 @@ fn a_governor_of_several_cpus_sees_the_busiest_wherever_it_takes_its_sample() {
 }
 
 #[test]
-fn whose_sample_it_is_nobody_knows_where_one_governor_samples_in_two_policies() {
+fn whose_sample_it_is_nobody_knows_where_one_work_is_executed_in_two_policies() {
     let policies: [(u16, &[u16]); 2] = [(0, &[0]), (1, &[1])];
     assert_eq!(shared_windows(&policies, 0xa1).len(), 1, "each has work of its own");
     assert!(shared_windows(&policies, 0xa0).is_empty());
+}
+
+/// The samples of CPU 0's policy, every 10 µs, each taken on one of these CPUs; with `asks`, the first of
+/// them changes its frequency. CPU 0 is busy for 4 µs between two of them, and CPU 1 for 7.
+fn samples_taken_on(cpus: &[u16], asks: bool) -> BTreeMap<u16, Windows> {
+    let mut file = File::new();
+    [0, 1].into_iter().for_each(|cpu| file.policy(cpu, &[cpu]));
+    for (time, on) in (1..).map(|number| number * 10 * US).zip(cpus) {
+        for (cpu, busy) in [(0, 4 * US), (1, 7 * US)] {
+            file.switch(cpu, time - 9 * US, 0, 0, 5);
+            file.switch(cpu, time - 9 * US + busy, 5, SLEEPS, 0);
+        }
+        let kworker = 90 + u64::from(*on);
+        let by = ("common_pid", kworker);
+        file.switch(*on, time, 0, 0, kworker);
+        let fields = [by, ("work", 0xa0), ("function", 0x77)];
+        file.event(*on, time, "workqueue/workqueue_execute_start", &fields);
+        if asks && time == 10 * US {
+            file.event(*on, time, "power/cpu_frequency", &[by, ("state", 1_600_000), ("cpu_id", 0)]);
+        }
+        file.event(*on, time, "workqueue/workqueue_execute_end", &[by]);
+        file.switch(*on, time, kworker, SLEEPS, 0);
+    }
+    file.symbol(0x77, "dbs_work_handler");
+    file.end(100 * US);
+    windows_at(&file, Boundary::Sample)
+}
+
+#[test]
+fn whose_sample_it_is_shows_where_it_changes_a_frequency_wherever_it_is_taken() {
+    let windows = samples_taken_on(&[1, 0, 1, 0], true);
+    assert_eq!(windows.keys().copied().collect::<Vec<_>>(), [0]);
+    assert_eq!(windows[&0].counts, [((Some(1_600_000), 40), 2)].into(), "of CPU 0, also on CPU 1");
+    assert!(samples_taken_on(&[1, 0, 1, 0], false).is_empty());
+    let alone = samples_taken_on(&[0, 0, 0], false);
+    assert_eq!(alone[&0].counts, [((None, 40), 2)].into());
+}
+
+/// A thread of a policy of two CPUs runs for 3, then for 6 of 10 µs; each time it is followed by a request
+/// for another frequency, in the order in which the kernel tells of it.
+fn asked() -> File {
+    let mut file = File::new();
+    file.policy(0, &[0, 1]);
+    file.switch(1, 0, 0, 0, 0);
+    let mut request = |time, khz| {
+        let fields = |cpu| [("common_pid", 7), ("state", khz), ("cpu_id", cpu)];
+        file.event(0, time, "power/cpu_frequency", &fields(0));
+        // All within a moment.
+        file.event(0, time + US / 5, "power/cpu_frequency", &fields(1));
+        // In passive mode intel_pstate tells it too; this CPU has been busy for a half by its own counters.
+        let sample = [("mperf", 500), ("tsc", 1000), ("core_busy", 90), ("from", 8), ("to", 20)];
+        file.event(0, time, "power/pstate_sample", &sample);
+    };
+    request(10 * US, 800_000);
+    request(20 * US, 2_000_000);
+    request(30 * US, 1_200_000);
+    file.switch(0, 0, 0, 0, 0);
+    file.switch(0, 12 * US, 0, 0, 7);
+    file.switch(0, 15 * US, 7, SLEEPS, 0);
+    file.switch(0, 22 * US, 0, 0, 7);
+    file.switch(0, 28 * US, 7, SLEEPS, 0);
+    file.end(40 * US);
+    file
+}
+
+#[test]
+fn between_two_requests_for_a_frequency_lies_a_window_of_the_frequency_before() {
+    let file = asked();
+    let windows = windows_at(&file, Boundary::Request);
+    assert_eq!(windows.keys().copied().collect::<Vec<_>>(), [0], "one of the policy, and none of CPU 1");
+    assert_eq!(windows[&0].counts, [((Some(800_000), 30), 1), ((Some(2_000_000), 60), 1)].into());
+    let mut drawn = Vec::new();
+    let tables = file.tables();
+    intervals(Cursor::new(&file.bytes), &tables, |interval| {
+        if let Did::Window { cpu: 0, between: Between::Requests, busy } = interval.what {
+            drawn.push((interval.begin.get() / US, interval.end.get() / US, busy.get() / US));
+        }
+    })
+    .unwrap();
+    assert_eq!(drawn, [(10, 20, 3), (20, 30, 6)]);
+}
+
+#[test]
+fn what_intel_pstate_tells_of_a_governors_requests_is_told_apart_from_its_samples() {
+    let windows = asked().facts().windows;
+    assert!(!windows.contains_key(&Boundary::Sample), "no governor took a sample");
+    assert_eq!(windows[&Boundary::Decision][&0].counts.keys().map(|(_, load)| *load).max(), Some(50));
+    assert_eq!(windows[&Boundary::Request][&0].all(), 2);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::{Content, Error, Exporter, Result, Sink, StoredTrace, Writer};
 use analysis::rates::Step;
 use domain::inventory::Cpufreq;
 use domain::time::Nanos;
+use domain::windows::{Boundary, GovernorWindows, Untold};
 use events::Tables;
 use serde_json::Value;
 use timeline::About;
@@ -40,25 +41,17 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
     let tables = trace.events()?.map(Tables::read).transpose().map_err(damaged)?;
     let origin = tables.as_ref().map_or(Nanos::ZERO, |tables| tables.head.origin);
     let mut timeline = timeline::Timeline::new(origin);
+    let measured = trace.trial()?.measurement;
+    if let Some(tables) = &tables {
+        let windows = measured.as_ref().and_then(|measured| measured.windows.as_ref());
+        draw_windows(&mut timeline, windows, cpufreq(trace)?.as_ref(), tables);
+    }
     match (&tables, trace.events()?) {
         (Some(tables), Some(events)) => drop(timeline.events(events, tables).map_err(damaged)?),
         _ => timeline.note("no events were recorded: `flyball record --events` does"),
     }
-    let measured = trace.trial()?.measurement;
     for phase in measured.iter().flat_map(|measured| &measured.phases) {
         timeline.phase(phase.shown_name(), phase.begin, phase.end);
-    }
-    let windows = measured.and_then(|measured| measured.windows);
-    match (windows, Governors::of(trace)?) {
-        // A study may have changed them since it began.
-        (Some(windows), _) => {
-            timeline.windows(windows.threshold);
-            if windows.counts_waiting {
-                timeline.note(COUNTS_WAITING);
-            }
-        }
-        (None, Some(governors)) => governors.draw(&mut timeline),
-        (None, None) => {}
     }
     counters::each(&mut trace.rows, &mut |counter| {
         let Counter { group, name, unit, steps } = counter;
@@ -76,29 +69,52 @@ fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
 /// What is to be said of windows where a governor saw more than is drawn.
 const COUNTS_WAITING: &str = "waits for I/O raise the load that the governor goes by (io_is_busy, or the boost of intel_pstate): it saw more than what is drawn";
 
-/// What the machine's governors were when the recording began.
-struct Governors(Cpufreq);
+/// What is to be said of windows between requests.
+const REQUESTS: &str = "schedutil's windows lie between two of its requests for a frequency; the utilisation by which it decides (PELT) is in no event";
 
-impl Governors {
-    /// `None` where nothing is known of them: of what was imported, and of what another version wrote.
-    fn of(trace: &StoredTrace<'_>) -> Result<Option<Self>> {
-        let text = trace.notebook.machine_json(trace.run)?;
-        let cpufreq = serde_json::from_str::<Value>(&text)
-            .ok()
-            .and_then(|mut all| Some(all.get_mut("cpufreq")?.take()));
-        Ok(cpufreq.and_then(|cpufreq| serde_json::from_value(cpufreq).ok()).map(Self))
-    }
+/// What the machine's frequency policies were when the recording began; `None` where nothing is known of
+/// them: of what was imported, and of what another version wrote.
+fn cpufreq(trace: &StoredTrace<'_>) -> Result<Option<Cpufreq>> {
+    let text = trace.notebook.machine_json(trace.run)?;
+    let cpufreq =
+        serde_json::from_str::<Value>(&text).ok().and_then(|mut all| Some(all.get_mut("cpufreq")?.take()));
+    Ok(cpufreq.and_then(|cpufreq| serde_json::from_value(cpufreq).ok()))
+}
 
-    fn draw(&self, timeline: &mut timeline::Timeline) {
-        let Self(cpufreq) = self;
-        if !cpufreq.decides_for_each_cpu() {
-            return timeline
-                .note("the governor's windows are not drawn: it decides for several CPUs at once");
+/// Draws the windows of the governor that the trial had, or else of that which the machine had when its run
+/// began: a study may have changed it since.
+fn draw_windows(
+    timeline: &mut timeline::Timeline,
+    of_trial: Option<&GovernorWindows>,
+    cpufreq: Option<&Cpufreq>,
+    tables: &Tables,
+) {
+    let of_machine = cpufreq.map(|cpufreq| GovernorWindows::governor(&tables.policies, cpufreq));
+    let governor = match (of_trial, of_machine) {
+        // Trials of earlier versions do not tell decisions of intel_pstate from samples.
+        (Some(windows), Some(Ok(GovernorWindows { boundary: boundary @ Boundary::Decision, .. }))) => {
+            Ok(GovernorWindows { boundary, ..windows.clone() })
         }
-        timeline.windows(cpufreq.tunable_of_all("up_threshold").and_then(|value| value.parse().ok()));
-        if cpufreq.tunable_of_all("io_is_busy") == Some("1") {
-            timeline.note(COUNTS_WAITING);
+        (Some(windows), _) => Ok(windows.clone()),
+        (None, Some(of_machine)) => of_machine,
+        (None, None) => return,
+    };
+    match governor {
+        Ok(governor) => {
+            timeline.windows_of(&governor);
+            if governor.counts_waiting {
+                timeline.note(COUNTS_WAITING);
+            }
+            if governor.boundary == Boundary::Request {
+                timeline.note(REQUESTS);
+            }
         }
+        Err(Untold::PoliciesUnknown) => timeline.note(
+            "the governor's windows are not drawn: it decides for several CPUs at once, and which was not recorded",
+        ),
+        Err(Untold::AsksForPerformance) => timeline.note(
+            "the governor's windows are not drawn: schedutil asks this driver for performance, and for no frequency that an event tells",
+        ),
     }
 }
 

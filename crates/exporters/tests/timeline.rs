@@ -138,15 +138,17 @@ fn a_cpus_track_and_the_threads_are_the_time_of_the_facts() {
     assert_eq!(page.spans("CPU 1", "lost events"), [span(160, 160, "5 events lost", "events were lost")]);
 }
 
-#[test]
-fn how_busy_a_cpu_was_between_two_samples_of_ondemand_is_drawn_where_it_decides_for_that_cpu_alone() {
-    const MS: u64 = 1_000_000;
+const MS: u64 = 1_000_000;
+
+/// A program has CPU 0 for 30 of the first hundred milliseconds and for 80 of the second; ondemand takes a
+/// sample after each, and the frequency is changed then.
+fn governed() -> File {
     const HANDLER: u64 = 0xffff_1000;
     let mut file = File::since(Nanos::new(ORIGIN));
     file.task(300, Owner::Kernel, "kworker/0:1");
     file.symbol(HANDLER, "dbs_work_handler");
     let t = |ms: u64| ORIGIN + ms * MS;
-    // A program has the CPU for 30 of the first hundred milliseconds and for 80 of the second.
+    file.switch(1, t(0), 0, 0, 0);
     for (begin, runs) in [(0, 0), (100, 30), (200, 80)] {
         if begin > 0 {
             file.switch(0, t(begin - 90), 0, 0, 100);
@@ -155,28 +157,73 @@ fn how_busy_a_cpu_was_between_two_samples_of_ondemand_is_drawn_where_it_decides_
         let work = [("common_pid", 300), ("function", HANDLER)];
         file.switch(0, t(begin), 0, 0, 300);
         file.event(0, t(begin), "workqueue/workqueue_execute_start", &work);
+        for cpu in [0, 1] {
+            let fields = [("common_pid", 300), ("state", 800_000 + begin), ("cpu_id", cpu)];
+            file.event(0, t(begin) + MS / 20, "power/cpu_frequency", &fields);
+        }
         file.event(0, t(begin) + MS / 10, "workqueue/workqueue_execute_end", &work[..1]);
         file.switch(0, t(begin) + MS / 10, 300, 1, 0);
     }
-    file.end(t(300));
+    file
+}
+
+/// The notebook and page of that recording, ended, where the machine has policy 0 of these CPUs.
+fn governed_page(mut file: File, cpus: &str, governor: &str) -> Page {
+    file.end(ORIGIN + 300 * MS);
     let stored = Stored::with(Some(&file.bytes));
-    // Where nothing is known of the policies, and where one has two CPUs, it is not drawn.
-    let track = "busy between samples of the governor";
-    assert!(!Page::of(&stored).head.to_string().contains(track));
-    stored.put_policy("0-1");
-    let page = Page::of(&stored);
-    assert!(
-        !page.head.to_string().contains(track) && page.head["notes"].to_string().contains("several CPUs")
-    );
-    stored.put_policy("0");
-    let page = Page::of(&stored);
-    assert_eq!(page.track("CPU 0", track)["mark"], 95.0);
-    assert!(page.head["notes"].to_string().contains("io_is_busy"));
-    let steps = page.steps("CPU 0", track);
-    let [(0, first), (begin, second), (end, last)] = steps[..] else { panic!("{steps:?}") };
-    assert_eq!((begin, end), (100 * MS, 200 * MS));
+    stored.put_policy(cpus, governor);
+    Page::of(&stored)
+}
+
+/// What is drawn as a group's load, and the line in it.
+fn check_load(page: &Page, group: &str, track: &str, mark: Option<f64>) {
+    assert_eq!(page.track(group, track).get("mark").and_then(Value::as_f64), mark);
+    let steps = page.steps(group, track);
+    let [(first_at, first), (begin, second), (end, last)] = steps[..] else { panic!("{steps:?}") };
+    assert_eq!((begin - first_at, end - begin), (100 * MS, 100 * MS));
     // The governor's own tenth of a millisecond counts as well.
     assert!((first - 30.1).abs() < 0.01 && (second - 80.1).abs() < 0.01 && last.is_nan(), "{steps:?}");
+}
+
+#[test]
+fn how_busy_a_cpu_was_between_two_samples_of_ondemand_is_drawn() {
+    let mut file = governed();
+    file.end(ORIGIN + 300 * MS);
+    let unknown = Page::of(&Stored::with(Some(&file.bytes)));
+    assert!(!unknown.head.to_string().contains("of the governor"), "nothing is known of the policies");
+    let page = governed_page(governed(), "0", "ondemand");
+    check_load(&page, "CPU 0", "busy between samples of the governor", Some(95.0));
+    assert!(page.head["notes"].to_string().contains("io_is_busy"));
+}
+
+#[test]
+fn the_windows_of_a_policy_of_several_cpus_have_a_group_of_their_own_where_the_recording_has_the_policy() {
+    let page = governed_page(governed(), "0-1", "ondemand");
+    assert!(!page.head["groups"].to_string().contains("of the governor"));
+    assert!(page.head["notes"].to_string().contains("several CPUs at once"));
+    let mut file = governed();
+    file.policy(0, &[0, 1]);
+    let page = governed_page(file, "0-1", "ondemand");
+    check_load(&page, "policy 0 (CPUs 0-1)", "busiest CPU between samples of the governor", Some(95.0));
+    assert_eq!(page.groups()[..2], ["policy 0 (CPUs 0-1)", "CPU 0"]);
+    let count = page.head["groups"].to_string().matches("of the governor").count();
+    assert_eq!(count, 1, "no CPU has a track of its own");
+}
+
+#[test]
+fn windows_of_a_policy_of_one_cpu_are_that_cpus_whatever_the_policys_number() {
+    let mut file = governed();
+    file.policy(1, &[0]);
+    let page = governed_page(file, "0", "ondemand");
+    check_load(&page, "CPU 0", "busy between samples of the governor", Some(95.0));
+}
+
+#[test]
+fn windows_of_schedutil_lie_between_its_requests_and_it_is_said_that_its_utilisation_is_not_seen() {
+    let page = governed_page(governed(), "0", "schedutil");
+    check_load(&page, "CPU 0", "busy between requests of the governor", None);
+    assert!(page.head["notes"].to_string().contains("PELT"));
+    assert!(!page.head["groups"].to_string().contains("between samples"));
 }
 
 #[test]

@@ -263,13 +263,19 @@ struct CellView<'a> {
     trials: Vec<TrialView>,
 }
 
-/// How busy the busiest CPU was between two samples of its governor.
+/// How busy the busiest CPU was between two samples of its governor, two decisions or two requests.
 #[derive(Serialize)]
 pub(crate) struct WindowsView {
     cpu: u16,
     /// Of a policy of several CPUs, whose number `cpu` is then, which these are.
     #[serde(skip_serializing_if = "Option::is_none")]
     policy_cpus: Option<String>,
+    /// What windows lie between: `samples` of ondemand and conservative, `decisions` of intel_pstate,
+    /// `requests` of schedutil, whose utilisation nobody sees.
+    between: &'static str,
+    /// Of schedutil, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate_limit_seconds: Option<f64>,
     windows: u64,
     mean_seconds: Option<f64>,
     busy: Option<f64>,
@@ -645,6 +651,8 @@ impl WindowsView {
         Self {
             cpu,
             policy_cpus: all.shared.get(&cpu).map(ToString::to_string),
+            between: all.boundary.plural(),
+            rate_limit_seconds: all.rate_limit.map(|limit| limit.secs()),
             windows: windows.all(),
             mean_seconds: windows.mean_length().map(|length| length.secs()),
             busy: windows.load(),

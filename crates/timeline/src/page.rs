@@ -97,7 +97,7 @@ pub fn write(timeline: Timeline, about: About<'_>, out: &mut dyn Write) -> io::R
 fn grouped(place: &Place, tracks: Vec<Track>, bytes: &mut Vec<u8>) -> Group {
     let minor = match place {
         Place::Other(name) => !["power", "CPU time by role"].contains(&name.as_str()),
-        Place::Marks | Place::Cpu(_) | Place::Device(_) | Place::Threads(_) => false,
+        Place::Marks | Place::Policy(..) | Place::Cpu(_) | Place::Device(_) | Place::Threads(_) => false,
     };
     let tracks = tracks.into_iter().map(|track| drawn(track, bytes)).collect();
     Group { name: place.name(), minor, tracks }

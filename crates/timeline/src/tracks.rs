@@ -1,12 +1,14 @@
-//! Groups of tracks: each CPU, each device, threads by role, and what was sampled.
+//! Groups of tracks: each CPU, policies of several CPUs, each device, threads by role, and what was sampled.
 
 use crate::classes::{self, Part};
 use crate::packed::{Spans, Steps};
 use domain::inert;
+use domain::inventory::CpuList;
 use domain::order;
 use domain::time::Nanos;
 use domain::trace::Role;
-use events::facts::{Did, Interval, SAMPLES_LOAD, Thread, intervals};
+use domain::windows::{Boundary, GovernorWindows};
+use events::facts::{Between, Did, Interval, SAMPLES_LOAD, Thread, intervals};
 use events::{Ended, Losses, Op, Tables};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Read, Seek};
@@ -45,14 +47,16 @@ pub struct Timeline {
     labels: Labels,
     phases: Spans,
     cpus: BTreeMap<u16, Cpu>,
+    /// Policies of several CPUs, by their numbers.
+    policies: BTreeMap<u16, Policy>,
     devices: BTreeMap<String, Device>,
     threads: HashMap<u32, Own>,
     sampled: Vec<Sampled>,
     pub(crate) notes: Vec<String>,
     spans: usize,
     left_out: LeftOut,
-    /// Whether each governor decides for one CPU alone, and above which load, in percent, it goes up.
-    windows: Option<Option<f64>>,
+    /// The governor whose windows are drawn: what bounds them, and above which load, in percent, it goes up.
+    governor: Option<(Boundary, Option<f64>)>,
 }
 
 /// What is not drawn: it is said in notes.
@@ -73,19 +77,44 @@ struct Cpu {
     softirqs: Spans,
     frequency: Steps,
     lost: Spans,
-    /// How busy it was between two samples of its governor, and when the last of these were.
-    load: Steps,
-    loaded_until: Option<u64>,
+    load: Load,
 }
 
-impl Cpu {
-    /// Adds a window of the governor's; where one before it is missing, there is a gap.
-    fn load(&mut self, begin: u64, end: u64, busy: Nanos) {
-        if let Some(until) = self.loaded_until.filter(|until| *until < begin) {
-            self.load.push(until, None);
+/// A policy of several CPUs.
+#[derive(Debug)]
+struct Policy {
+    /// Its CPUs: `0-3`.
+    cpus: CpuList,
+    /// Of the busiest of them.
+    load: Load,
+}
+
+/// How busy a CPU was in each window of its governor.
+#[derive(Debug, Default)]
+struct Load {
+    steps: Steps,
+    /// When the last window ended.
+    until: Option<u64>,
+}
+
+impl Load {
+    /// Adds a window; where one before it is missing, there is a gap.
+    fn add(&mut self, begin: u64, end: u64, busy: Nanos) {
+        if let Some(until) = self.until.filter(|until| *until < begin) {
+            self.steps.push(until, None);
         }
-        self.load.push(begin, Some(busy.get() as f64 * 100.0 / (end - begin).max(1) as f64));
-        self.loaded_until = Some(end);
+        self.steps.push(begin, Some(busy.get() as f64 * 100.0 / (end - begin).max(1) as f64));
+        self.until = Some(end);
+    }
+
+    /// Of the governor whose windows they are.
+    fn track(mut self, whose: &str, governor: Option<(Boundary, Option<f64>)>) -> Option<Track> {
+        let (boundary, threshold) = governor?;
+        if let Some(until) = self.until {
+            self.steps.push(until, None);
+        }
+        let name = format!("{whose} between {} of the governor", boundary.plural());
+        Some(Track::steps(&name, "%", self.steps)?.marked(threshold))
     }
 }
 
@@ -177,11 +206,10 @@ impl Timeline {
         timeline
     }
 
-    /// Draws how busy each CPU was between two samples of its governor, and the load above which that goes
-    /// up, in percent. Only for where each governor decides for one CPU alone: of several, any may take the
-    /// sample.
-    pub fn windows(&mut self, threshold: Option<f64>) {
-        self.windows = Some(threshold);
+    /// Draws how busy each CPU was in each window of this governor, or the busiest of a policy of several,
+    /// with the load above which the governor goes up. It is called before events are added.
+    pub fn windows_of(&mut self, governor: &GovernorWindows) {
+        self.governor = Some((governor.boundary, governor.threshold));
     }
 
     /// Adds what somebody called the time between two marks; times are since the recording's origin.
@@ -230,10 +258,7 @@ impl Timeline {
     }
 
     fn take(&mut self, tables: &Tables, interval: &Interval) {
-        // Of functions of kworkers the governor's alone has a track.
-        if let Did::Window { function: Some(function), .. } = interval.what
-            && tables.function(function) != Some(SAMPLES_LOAD)
-        {
+        if matches!(interval.what, Did::Window { between, .. } if !self.is_governors(tables, between)) {
             return;
         }
         let since = |time: Nanos| time.get().saturating_sub(self.origin.get());
@@ -255,8 +280,8 @@ impl Timeline {
                 self.own(thread, begin, end, (on, class)).cpu_ns += end.saturating_sub(begin);
             }
             Did::Window { cpu, busy, .. } => {
-                if let Some(cpu) = self.cpu(cpu) {
-                    cpu.load(begin, end, busy);
+                if let Some(load) = self.load(tables, cpu) {
+                    load.add(begin, end, busy);
                 }
             }
             Did::WasReady(thread) => self.stood(thread, begin, end, classes::ready()),
@@ -283,6 +308,32 @@ impl Timeline {
                 self.of_cpu(cpu, begin, end, named, |cpu| &mut cpu.lost);
             }
         }
+    }
+
+    /// Whether a window is one of the governor's: of functions of kworkers its own alone has a track.
+    fn is_governors(&self, tables: &Tables, between: Between) -> bool {
+        let boundary = match between {
+            Between::Executions(function) if tables.function(function) != Some(SAMPLES_LOAD) => return false,
+            Between::Executions(_) => Boundary::Sample,
+            Between::Decisions => Boundary::Decision,
+            Between::Requests => Boundary::Request,
+        };
+        self.governor.is_some_and(|(governor, _)| governor == boundary)
+    }
+
+    /// Where the windows of a CPU or a policy are drawn.
+    fn load(&mut self, tables: &Tables, number: u16) -> Option<&mut Load> {
+        let cpus = match tables.policies.get(&number).map(Vec::as_slice) {
+            None => return self.cpu(number).map(|cpu| &mut cpu.load),
+            Some([only]) => return self.cpu(*only).map(|cpu| &mut cpu.load),
+            Some(cpus) => cpus,
+        };
+        let policy = || {
+            let mut list = CpuList::default();
+            cpus.iter().for_each(|cpu| list.insert(u32::from(*cpu)));
+            Policy { cpus: list, load: Load::default() }
+        };
+        Some(&mut self.policies.entry(number).or_insert_with(policy).load)
     }
 
     fn cpu(&mut self, cpu: u16) -> Option<&mut Cpu> {
@@ -378,23 +429,21 @@ impl Timeline {
         let cpus_with_frequency: BTreeSet<u16> = self.with(|cpu| cpu.frequency.count > 0);
         let cpus_with_runs: BTreeSet<u16> = self.with(|cpu| cpu.runs.count > 0);
         for (number, cpu) in self.cpus {
-            let Cpu { runs, idle, irqs, softirqs, frequency, lost, mut load, loaded_until } = cpu;
-            if let Some(until) = loaded_until {
-                load.push(until, None);
-            }
+            let Cpu { runs, idle, irqs, softirqs, frequency, lost, load } = cpu;
             let tracks = [
                 Track::spans("runs", "cpu", runs),
                 Track::steps("frequency", "Hz", frequency),
-                self.windows.and_then(|threshold| {
-                    let track = Track::steps("busy between samples of the governor", "%", load);
-                    Some(track?.marked(threshold))
-                }),
+                load.track("busy", self.governor),
                 Track::spans("idle state", "idle", idle),
                 Track::spans("interrupts", "irq", irqs),
                 Track::spans("softirqs", "softirq", softirqs),
                 Track::spans("lost events", "lost", lost),
             ];
             groups.insert(Place::Cpu(number), tracks.into_iter().flatten().collect());
+        }
+        for (number, Policy { cpus, load }) in self.policies {
+            let track = load.track("busiest CPU", self.governor);
+            groups.insert(Place::Policy(number, cpus.to_string()), track.into_iter().collect());
         }
         for (name, device) in self.devices {
             let lanes = device.lanes.into_iter().enumerate();
@@ -505,6 +554,8 @@ fn softirq(vector: u32) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Marks,
+    /// Of several CPUs, with their list.
+    Policy(u16, String),
     Cpu(u16),
     Device(String),
     /// By the number of the role.
@@ -525,6 +576,7 @@ impl Place {
     pub fn name(&self) -> String {
         match self {
             Self::Marks => "marks".to_owned(),
+            Self::Policy(number, cpus) => format!("policy {number} (CPUs {cpus})"),
             Self::Cpu(number) => format!("CPU {number}"),
             Self::Device(name) => format!("disk {}", inert::one_line(name)),
             Self::Threads(role) => {

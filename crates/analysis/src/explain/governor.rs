@@ -33,8 +33,9 @@ pub(super) fn windows_seen(all: &GovernorWindows, source: &str) -> Option<Eviden
         format!("; {least}{above} of {} above {threshold:.0}%", windows.all())
     });
     let what = format!(
-        "load of {} between samples of its governor, {length} apart in the mean, by events",
-        all.named(cpu)
+        "load of {} between {} of its governor, {length} apart in the mean, by events",
+        all.named(cpu),
+        all.boundary.plural()
     );
     Some(evidence(what, format!("{}{above}", percent(load)), source))
 }

@@ -27,11 +27,6 @@ pub struct Cpufreq {
 }
 
 impl Cpufreq {
-    /// Whether each CPU's frequency is decided by that CPU's load alone.
-    pub fn decides_for_each_cpu(&self) -> bool {
-        !self.policies.iter().any(|policy| policy.cpus.len() > 1)
-    }
-
     /// The governor of all policies; `None` where they differ or are not known.
     pub fn governor_of_all(&self) -> Option<&str> {
         let first = self.policies.first()?.governor.as_deref()?;

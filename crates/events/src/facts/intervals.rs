@@ -38,13 +38,12 @@ pub enum Did {
         /// The address of the function that a kworker executed.
         function: Option<u64>,
     },
-    /// Kworkers of a CPU, or of a policy's CPUs, began a function, and began it again; or intel_pstate
-    /// decided, and decided again.
+    /// Something was done for a CPU, or for a policy's CPUs, and was done again.
     Window {
         /// Which CPU, or the number of the policy where one is declared.
         cpu: u16,
-        /// The function's address; `None` for intel_pstate, which decides in the scheduler.
-        function: Option<u64>,
+        /// What was.
+        between: Between,
         /// For how long the CPU was busy meanwhile, or the busiest of the policy.
         busy: Nanos,
     },
@@ -97,6 +96,18 @@ pub enum Did {
         /// How many.
         count: u64,
     },
+}
+
+/// What was done at the begin and at the end of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// A kworker began to execute the function at this address: a governor's sample, where it is
+    /// [`SAMPLES_LOAD`](super::SAMPLES_LOAD).
+    Executions(u64),
+    /// intel_pstate decided, or was asked by a governor in passive mode.
+    Decisions,
+    /// The driver was asked for a frequency.
+    Requests,
 }
 
 /// A thread at one time.

@@ -15,7 +15,7 @@ mod windows;
 
 pub use cpus::CpuSpent;
 pub use domain::spent::{Spent, Wait};
-pub use intervals::{Did, Interval, Thread, intervals};
+pub use intervals::{Between, Did, Interval, Thread, intervals};
 pub use requests::Done;
 pub use tasks::ThreadSpent;
 pub use times::Times;
@@ -36,14 +36,14 @@ use domain::passage::Passage;
 use domain::profile::Profile;
 use domain::request::Op;
 use domain::trace::Role;
-use domain::windows::Windows;
+use domain::windows::{Boundary, Bounded};
 use parse::proc::role::work_role;
 use passages::Passages;
 use requests::Requests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 use tasks::{Before, Sums, Tasks};
-use windows::{Decisions, Executions, Now};
+use windows::{Decisions, Executions, FrequencyRequests, Now, Piece};
 
 /// What a recording of events says as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,10 +76,11 @@ pub struct Facts {
     pub passages: BTreeMap<String, Passage>,
     /// How devices were used, by their names.
     pub accesses: BTreeMap<String, AccessPattern>,
-    /// How busy CPUs were between two samples of ondemand or conservative ([`SAMPLES_LOAD`]), or two
-    /// decisions of intel_pstate: by CPU, or by the number of the policy where one is declared, whose busiest
-    /// CPU it is then.
-    pub windows: BTreeMap<u16, Windows>,
+    /// How busy CPUs were between two samples of ondemand or conservative ([`SAMPLES_LOAD`]), between two
+    /// decisions of intel_pstate, and between two requests for a frequency: by CPU, or by the number of the
+    /// policy where one is declared, whose busiest CPU it is then. Which of these are the governor's, the
+    /// events do not tell.
+    pub windows: Bounded,
     /// The CPUs of each declared policy, by its number.
     pub policies: BTreeMap<u16, Vec<u16>>,
     /// What CPU time was spent in, where call stacks were sampled.
@@ -171,6 +172,7 @@ struct Collecting<'t, F> {
     patterns: Patterns,
     executions: Executions,
     decisions: Decisions,
+    frequency_requests: FrequencyRequests,
 }
 
 impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
@@ -190,6 +192,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             patterns: Patterns::default(),
             executions: Executions::default(),
             decisions: Decisions::default(),
+            frequency_requests: FrequencyRequests::default(),
         }
     }
 
@@ -227,12 +230,16 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             What::Timer => self.tasks.cause(now, cpu, tid, context, Wait::Timer),
             What::WorkBegin { function, work } => {
                 self.works(now, cpu, tid, Some(function));
-                if let Some((work, (policy, _))) = work.zip(self.tables.policy_of(cpu)) {
-                    self.executions.executed(function, work, policy);
-                }
+                self.executes(now, cpu, tid, function, work);
             }
-            What::WorkEnd => self.works(now, cpu, tid, None),
-            What::Frequency { cpu: of, khz } => self.of_cpu(now, of, AT, |cpu| cpu.runs_at(now, khz)),
+            What::WorkEnd => {
+                self.works(now, cpu, tid, None);
+                self.executions.ends(tid);
+            }
+            What::Frequency { cpu: of, khz } => {
+                self.asks(now, of, Some(tid).filter(|_| !context.is_interrupt()));
+                self.of_cpu(now, of, AT, |cpu| cpu.runs_at(now, khz));
+            }
             What::Idle { cpu: of, state } => self.of_cpu(now, of, IN_STATE, |cpu| cpu.idles(now, state)),
             What::IrqBegin { irq } => {
                 self.tasks.cause(now, cpu, tid, context, Wait::Interrupt);
@@ -285,28 +292,62 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             self.ran(now, cpu, tid, ns, None);
         }
         self.tasks.works(tid, function);
-        // Without switches nobody knows when another thread ran, or none.
-        let of_cpu = self.cpus.get(&cpu).filter(|cpu| cpu.has_switched);
-        let Some((function, of)) = function.zip(of_cpu) else { return };
+    }
+
+    /// A kworker begins to execute a function: a window of it ends.
+    fn executes(&mut self, now: u64, cpu: u16, tid: u32, function: u64, work: Option<u64>) {
+        let tables = self.tables;
+        let (here, piece) = match tables.policy_of(cpu) {
+            Some((here, _)) => (here, work.map_or(Piece::On(here), Piece::Work)),
+            None => (cpu, Piece::On(cpu)),
+        };
+        let Some(policy) = self.executions.executes(tid, function, piece, here) else { return };
         let alone = [cpu];
-        let (cpu, members) = self.tables.policy_of(cpu).unwrap_or((cpu, &alone));
+        let (khz, done) = self.done(now, tables.policies.get(&policy).map_or(&alone, Vec::as_slice));
+        if let Some((time, busy)) = self.executions.begins(function, piece, khz, &done) {
+            self.window(now, policy, Between::Executions(function), time, busy);
+        }
+    }
+
+    /// The driver is asked for a frequency, by a thread or in an interrupt; of all CPUs of a policy there is
+    /// an event each.
+    fn asks(&mut self, now: u64, of: u32, thread: Option<u32>) {
+        let tables = self.tables;
+        let Some(cpu) = self.cpu(of).map(|(number, _)| number) else { return };
+        let alone = [cpu];
+        let (policy, members) = tables.policy_of(cpu).unwrap_or((cpu, &alone));
+        if members.first() != Some(&cpu) {
+            return;
+        }
+        if let Some(thread) = thread {
+            self.executions.changes(thread, policy);
+        }
+        let (khz, done) = self.done(now, members);
+        if let Some((time, busy)) = self.frequency_requests.asks(policy, khz, &done) {
+            self.window(now, policy, Between::Requests, time, busy);
+        }
+    }
+
+    /// What CPUs have done until now, and the frequency that they had been told to run at.
+    fn done(&self, now: u64, members: &[u16]) -> (Option<u32>, Vec<Now>) {
         let done = |member: &u16| {
-            let of = self.cpus.get(member);
-            let (busy, unknown) = of.map_or((0, now), |of| of.until_now(now));
+            // Without switches nobody knows when another thread ran, or none.
+            let (busy, unknown) = self.cpus.get(member).map_or((0, now), |of| of.until_now(now));
             Now { at: now, busy, unknown }
         };
-        let done: Vec<Now> = members.iter().map(done).collect();
-        if let Some((time, busy)) = self.executions.begins(cpu, function, of.khz(), &done) {
-            let function = Some(function);
-            self.give(now.saturating_sub(time.get()), now, Did::Window { cpu, function, busy });
-        }
+        let khz = members.first().and_then(|first| self.cpus.get(first)?.khz());
+        (khz, members.iter().map(done).collect())
+    }
+
+    fn window(&mut self, now: u64, cpu: u16, between: Between, time: Nanos, busy: Nanos) {
+        self.give(now.saturating_sub(time.get()), now, Did::Window { cpu, between, busy });
     }
 
     /// intel_pstate goes by the share of the time, in ticks of the TSC, in which MPERF counted.
     fn decides(&mut self, now: u64, cpu: u16, mperf: u64, tsc: u64) {
         let khz = self.cpus.get(&cpu).and_then(Cpu::khz);
         if let Some((time, busy)) = self.decisions.decides(cpu, khz, now, mperf, tsc) {
-            self.give(now.saturating_sub(time.get()), now, Did::Window { cpu, function: None, busy });
+            self.window(now, cpu, Between::Decisions, time, busy);
         }
     }
 
@@ -373,6 +414,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
         self.tasks.lost(cpu);
         self.requests.lost();
         self.passages.lost();
+        self.executions.lost();
     }
 
     /// The recording's end: what is under way ends here. Gives when that is.
@@ -415,10 +457,16 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             *of = (of.0 + count, Nanos::new(of.1.get().saturating_add(ns)));
         }
         let named = |device| tables.device_name(device);
-        let mut windows = self.decisions.windows();
-        for (cpu, of_it) in samples_load.into_iter().flat_map(|function| self.executions.of(function)) {
-            windows.entry(cpu).or_default().add_all(&of_it);
-        }
+        let mut windows: Bounded = [
+            (
+                Boundary::Sample,
+                samples_load.map_or_else(BTreeMap::new, |address| self.executions.of(address)),
+            ),
+            (Boundary::Decision, self.decisions.windows()),
+            (Boundary::Request, self.frequency_requests.windows()),
+        ]
+        .into();
+        windows.retain(|_, of_it| !of_it.is_empty());
         Facts {
             span: Nanos::new(end - self.begin),
             is_whole: tables.begin.is_some() && tables.end.is_some(),

@@ -94,6 +94,12 @@ impl File {
         self.frame(Kind::Device, 0, &bytes);
     }
 
+    /// A frequency policy.
+    pub fn policy(&mut self, number: u16, cpus: &[u16]) {
+        let bytes: Vec<u8> = cpus.iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
+        self.frame(Kind::Policy, number, &bytes);
+    }
+
     /// A switch on a CPU; the state is `prev_state`.
     pub fn switch(&mut self, cpu: u16, time: u64, from: u64, state: u64, to: u64) {
         let fields = [("common_pid", from), ("prev_pid", from), ("prev_state", state), ("next_pid", to)];

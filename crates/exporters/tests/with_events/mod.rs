@@ -41,11 +41,11 @@ impl Stored {
         fs::write(trial.join("events.bin"), events).unwrap();
     }
 
-    /// The machine has one policy of these CPUs, under ondemand.
-    pub fn put_policy(&self, cpus: &str) {
+    /// The machine has policy 0 of these CPUs, under this governor.
+    pub fn put_policy(&self, cpus: &str, governor: &str) {
         let policy = Policy {
             cpus: CpuList::parse(cpus).unwrap(),
-            governor: Some("ondemand".into()),
+            governor: Some(governor.into()),
             ..Policy::default()
         };
         let tunables =

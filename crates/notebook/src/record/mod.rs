@@ -192,7 +192,7 @@ pub(crate) mod tests {
         Validity,
     };
     use domain::units::{Hertz, Microjoules, Unit};
-    use domain::windows::{GovernorWindows, Windows};
+    use domain::windows::{Boundary, GovernorWindows, Windows};
     use expect_test::expect;
     use proptest::collection::{btree_map, vec};
     use proptest::option;
@@ -375,14 +375,12 @@ pub(crate) mod tests {
             list
         });
         let shared = btree_map(any::<u16>(), list, 0..2);
-        (option::of(0.0..100.0), any::<bool>(), btree_map(any::<u16>(), windows, 0..3), shared).prop_map(
-            |(threshold, counts_waiting, cpus, shared)| GovernorWindows {
-                threshold,
-                counts_waiting,
-                cpus,
-                shared,
-            },
-        )
+        let boundary = prop::sample::select(Boundary::ALL.to_vec());
+        let governor = (boundary, option::of(0.0..100.0), any::<bool>(), option::of(nanos()));
+        (governor, btree_map(any::<u16>(), windows, 0..3), shared).prop_map(|(governor, cpus, shared)| {
+            let (boundary, threshold, counts_waiting, rate_limit) = governor;
+            GovernorWindows { boundary, threshold, counts_waiting, rate_limit, cpus, shared }
+        })
     }
 
     fn measurement() -> impl Strategy<Value = Measurement> {

@@ -4,7 +4,7 @@ use crate::Report;
 use crate::document::{Block, Table, in_html};
 use crate::sections::{
     BECAME, BECAME_NOTE, SERVED_NOTE, SPENT_NOTE, TIMES, TIMES_NOTE, WAITS_NOTE, layers_table, served_table,
-    spent_table, waits_table, windows_note, windows_table,
+    spent_table, waits_table, windows_notes, windows_table,
 };
 use crate::wording::cell_label;
 use analysis::cell_events;
@@ -55,7 +55,7 @@ pub(super) fn windows(report: &Report) -> Option<Markup> {
         p class="note" {
             "How busy a CPU was between two samples of its governor, which goes up where that is above its threshold. Each row is the busiest CPU of a cell, from idle on the left to busy all the time on the right; the line is the threshold."
         }
-        @if let Some(note) = windows_note(report) { p class="note" { (note) } }
+        @for note in windows_notes(report) { p class="note" { (note) } }
         div class="bars windows" {
             @for (name, all) in &drawn {
                 @if let Some((_, windows)) = all.busiest() { (row(name, all.threshold, windows)) }

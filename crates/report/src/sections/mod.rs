@@ -31,7 +31,7 @@ pub(crate) use run::{findings_alone, run};
 pub(crate) use spent::{SPENT_NOTE, SPENT_TITLE, spent_table};
 pub(crate) use trial::trial;
 pub(crate) use waits::{SERVED_NOTE, SERVED_TITLE, WAITS_NOTE, WAITS_TITLE, served_table, waits_table};
-pub(crate) use windows::{WINDOWS_TITLE, median, windows_note, windows_table};
+pub(crate) use windows::{WINDOWS_TITLE, median, windows_notes, windows_table};
 
 use crate::document::{Block, Rich, Table};
 

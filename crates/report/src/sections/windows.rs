@@ -6,8 +6,9 @@ use crate::document::{Block, Table};
 use crate::wording::cell_label;
 use analysis::cell_events;
 use analysis::summary::CellSummary;
+use domain::time::Nanos;
 use domain::units::Hertz;
-use domain::windows::{GovernorWindows, Windows};
+use domain::windows::{Boundary, GovernorWindows, Windows};
 use std::collections::BTreeMap;
 
 /// The title of [`windows_table`].
@@ -26,16 +27,34 @@ pub(crate) fn windows(all: &GovernorWindows) -> Vec<Block> {
     let head = ["frequency", "windows", "median load", "highest"];
     let told = format!("{}, the busiest: {}.", all.named(cpu), in_words(all, windows));
     let shared = all.shared.contains_key(&cpu).then(|| item(SHARED));
-    let note = all.counts_waiting.then(|| item(COUNTS_WAITING));
+    let notes = notes(std::slice::from_ref(all)).into_iter().map(item);
     let table = Block::Table(table(&head, &[0, 1, 2, 3], rows));
-    [table, paragraph(told)].into_iter().chain(shared).chain(note).collect()
+    [table, paragraph(told)].into_iter().chain(shared).chain(notes).collect()
 }
 
 /// What is to be said of a governor that decides for several CPUs.
 const SHARED: &str = "The governor decides for all CPUs of the policy by the busiest: a window's load is that of its busiest CPU.";
 
 /// What is to be said where a governor saw more than was counted.
-pub(crate) const COUNTS_WAITING: &str = "Waits for I/O raise the load that the governor goes by (io_is_busy, or the boost of intel_pstate): it saw more than this.";
+const COUNTS_WAITING: &str = "Waits for I/O raise the load that the governor goes by (io_is_busy, or the boost of intel_pstate): it saw more than this.";
+
+/// What is to be said where windows lie between requests.
+const REQUESTS: &str = "Windows of schedutil lie between two of its requests for a frequency. It decides by utilisation (PELT, raised by waits for I/O), which is in no event: the load here is the share of a window for which a thread ran.";
+
+/// What is to be said of these windows.
+fn notes(all: &[GovernorWindows]) -> Vec<String> {
+    let asks = |all: &&GovernorWindows| all.boundary == Boundary::Request;
+    let mut limits: Vec<Nanos> = all.iter().filter(asks).filter_map(|all| all.rate_limit).collect();
+    limits.sort_unstable();
+    limits.dedup();
+    let limit = match limits[..] {
+        [limit] => format!(" Its rate_limit_us is {limit}."),
+        _ => String::new(),
+    };
+    let requests = all.iter().any(|all| asks(&all)).then(|| format!("{REQUESTS}{limit}"));
+    let waiting = all.iter().any(|all| all.counts_waiting).then(|| COUNTS_WAITING.to_owned());
+    requests.into_iter().chain(waiting).collect()
+}
 
 /// `75 windows of 100 ms in the mean, busy for 44% of their time; 3 above 95%, where the governor goes up`.
 fn in_words(all: &GovernorWindows, windows: &Windows) -> String {
@@ -74,17 +93,18 @@ pub(crate) fn windows_table(report: &Report) -> Option<Table> {
 }
 
 /// What is to be said beside that table, where anything is.
-pub(crate) fn windows_note(report: &Report) -> Option<&'static str> {
-    let mut cells =
-        report.summary.cells.iter().filter_map(|cell| cell_events::windows(report.data, &cell.cell));
-    cells.any(|all| all.counts_waiting).then_some(COUNTS_WAITING)
+pub(crate) fn windows_notes(report: &Report) -> Vec<String> {
+    let cells = report.summary.cells.iter();
+    let all: Vec<GovernorWindows> =
+        cells.filter_map(|cell| cell_events::windows(report.data, &cell.cell)).collect();
+    notes(&all)
 }
 
 /// The table with its title.
 pub(super) fn windows_of_cells(report: &Report) -> Vec<Block> {
     let Some(table) = windows_table(report) else { return Vec::new() };
-    let note = windows_note(report).map(paragraph);
-    [heading(WINDOWS_TITLE), Block::Table(table)].into_iter().chain(note).collect()
+    let notes = windows_notes(report).into_iter().map(paragraph);
+    [heading(WINDOWS_TITLE), Block::Table(table)].into_iter().chain(notes).collect()
 }
 
 /// Windows by load in percent.
@@ -110,4 +130,41 @@ pub(crate) fn median(loads: &Loads) -> String {
 
 fn highest(loads: &Loads) -> String {
     loads.keys().next_back().map_or_else(|| "–".into(), |load| format!("{load}%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_schedutil_it_is_said_that_its_utilisation_is_not_seen() {
+        let ms = Nanos::from_millis;
+        let of = |boundary, limit_ms: Option<u64>, counts_waiting| GovernorWindows {
+            boundary,
+            rate_limit: limit_ms.map(ms),
+            counts_waiting,
+            ..GovernorWindows::default()
+        };
+        let asks = |limit_ms| of(Boundary::Request, limit_ms, false);
+        let [said] = &notes(&[asks(Some(2)), asks(Some(2))])[..] else { panic!("one remark") };
+        assert!(said.contains("PELT") && said.ends_with("Its rate_limit_us is 2 ms."), "{said}");
+        for unsure in [vec![asks(None)], vec![asks(Some(2)), asks(Some(4))]] {
+            let said = notes(&unsure);
+            assert!(said.len() == 1 && !said[0].contains("rate_limit_us"), "{said:?}");
+        }
+        assert!(notes(&[of(Boundary::Sample, None, false)]).is_empty());
+        assert_eq!(notes(&[of(Boundary::Sample, None, true)]), [COUNTS_WAITING]);
+    }
+
+    #[test]
+    fn windows_between_requests_have_no_threshold() {
+        let mut windows = Windows::default();
+        windows.add(Some(2_000_000), Nanos::from_millis(8), Nanos::from_millis(2));
+        let all = GovernorWindows {
+            boundary: Boundary::Request,
+            cpus: [(0, windows.clone())].into(),
+            ..GovernorWindows::default()
+        };
+        assert_eq!(in_words(&all, &windows), "1 windows of 8 ms in the mean, busy for 25% of their time");
+    }
 }

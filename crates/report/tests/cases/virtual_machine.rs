@@ -90,12 +90,7 @@ fn windows() -> GovernorWindows {
             (0..count).for_each(|_| windows.add(Some(mhz * 1000), of, busy));
         }
     }
-    GovernorWindows {
-        threshold: Some(95.0),
-        counts_waiting: false,
-        cpus: [(0, windows)].into(),
-        shared: Default::default(),
-    }
+    GovernorWindows { threshold: Some(95.0), cpus: [(0, windows)].into(), ..GovernorWindows::default() }
 }
 
 /// A second of a CPU, most of it encryption on behalf of whoever reads.

@@ -14,7 +14,7 @@ use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role};
 use domain::trial::{CpuChange, DiskTotals, Disturbance, Measurement, RecorderReport, ThreadTime};
 use domain::units::Unit;
-use domain::windows::{GovernorWindows, Windows};
+use domain::windows::{Boundary, GovernorWindows, Windows};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -236,8 +236,13 @@ struct SamplesRecord {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WindowsRecord {
+    /// Absent of samples, and in records of earlier versions, which had no requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boundary: Option<String>,
     threshold: Option<f64>,
     counts_waiting: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate_limit_ns: Option<u64>,
     cpus: BTreeMap<u16, CpuWindowsRecord>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     shared: BTreeMap<u16, CpuList>,
@@ -419,8 +424,15 @@ impl From<&GovernorWindows> for WindowsRecord {
             counts: windows.counts.iter().map(|((khz, load), count)| (*khz, *load, *count)).collect(),
         };
         let cpus = all.cpus.iter().map(|(cpu, windows)| (*cpu, of_cpu(windows)));
-        let (threshold, counts_waiting) = (all.threshold, all.counts_waiting);
-        Self { threshold, counts_waiting, cpus: cpus.collect(), shared: all.shared.clone() }
+        let is_usual = all.boundary == Boundary::default();
+        Self {
+            boundary: (!is_usual).then(|| all.boundary.name().to_owned()),
+            threshold: all.threshold,
+            counts_waiting: all.counts_waiting,
+            rate_limit_ns: all.rate_limit.map(Nanos::get),
+            cpus: cpus.collect(),
+            shared: all.shared.clone(),
+        }
     }
 }
 
@@ -436,8 +448,18 @@ impl TryFrom<WindowsRecord> for GovernorWindows {
             Ok(Windows { time: Nanos::new(cpu.time_ns), busy: Nanos::new(cpu.busy_ns), counts })
         };
         let cpus = record.cpus.into_iter().map(|(number, cpu)| Ok((number, of_cpu(cpu)?)));
-        let (threshold, counts_waiting) = (record.threshold, record.counts_waiting);
-        Ok(Self { threshold, counts_waiting, cpus: cpus.collect::<Meaning<_>>()?, shared: record.shared })
+        let named = |name: String| {
+            let boundary = Boundary::ALL.into_iter().find(|boundary| boundary.name() == name);
+            boundary.ok_or_else(|| format!("windows lie between two of `{name}`"))
+        };
+        Ok(Self {
+            boundary: record.boundary.map(named).transpose()?.unwrap_or_default(),
+            threshold: record.threshold,
+            counts_waiting: record.counts_waiting,
+            rate_limit: record.rate_limit_ns.map(Nanos::new),
+            cpus: cpus.collect::<Meaning<_>>()?,
+            shared: record.shared,
+        })
     }
 }
 
