@@ -71,7 +71,7 @@ pub enum Kind {
     /// How much CPU time a sampled call stack stands for: u64 ns.
     Period = 15,
     /// The header's CPU was found offline, or online again: time u64 ns, whether it is online u8. Its records
-    /// end before that, and none of its follow.
+    /// end before that; what follows once it is back is of rings that were opened anew.
     Cpu = 16,
     /// The CPUs of a frequency policy, u16 each; the header has the policy's number.
     Policy = 17,

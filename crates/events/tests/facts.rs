@@ -78,6 +78,22 @@ fn of_a_cpu_that_went_offline_nothing_is_known_since_its_last_event() {
     }
 }
 
+#[test]
+fn of_a_cpu_that_came_back_all_is_known_from_its_next_event_on() {
+    let mut file = File::new();
+    file.switch(1, 10 * US, 0, 0, 7);
+    for (at, online) in [(50, 0), (60, 1)] {
+        file.frame(Kind::Cpu, 1, &[&(at * US).to_le_bytes()[..], &[online]].concat());
+    }
+    // The first event of its new rings.
+    file.switch(1, 70 * US, 0, 0, 8);
+    file.switch(1, 90 * US, 8, SLEEPS, 0);
+    file.end(100 * US);
+    let cpu = file.facts().cpus[&1].clone();
+    assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns), (20 * US, 20 * US, 60 * US));
+    assert_eq!(cpu.unseen_switches, 0, "nothing was dropped unseen");
+}
+
 /// What thread 7 waited for, which was woken at 100 µs after something.
 fn wait_after(before: impl FnOnce(&mut File), flags: u64) -> Option<Wait> {
     let mut file = File::new();

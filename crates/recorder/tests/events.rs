@@ -8,16 +8,18 @@ use domain::Nanos;
 use domain::event_set::Sets;
 use domain::profile::Subsystem;
 use domain::trace::Role;
-use events::facts::{Done, Wait};
+use events::facts::{Did, Done, Wait, intervals};
 use events::{Facts, Op, Tables};
 use recorder::{Events, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const INTERVAL: Nanos = Nanos::from_millis(5);
@@ -346,6 +348,62 @@ fn what_a_tiny_ring_loses_is_counted() {
     assert!(facts.cpus.values().any(|cpu| cpu.unknown_ns > 0));
     for cpu in facts.cpus.values() {
         assert_eq!(cpu.busy_ns + cpu.idle_ns + cpu.unknown_ns, facts.span.get(), "{cpu:?}");
+    }
+}
+
+/// Folders that say which CPUs are online, and have the kernel's tracepoints; `None` where these are nowhere.
+fn machine_with_tracepoints() -> Option<TempDir> {
+    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(Path::new);
+    let tracing = places.into_iter().find(|place| place.join("events/sched").exists())?;
+    let sys = tempfile::tempdir().unwrap();
+    fs::create_dir_all(sys.path().join("devices/system/cpu")).unwrap();
+    fs::create_dir(sys.path().join("kernel")).unwrap();
+    std::os::unix::fs::symlink(tracing, sys.path().join("kernel/tracing")).unwrap();
+    Some(sys)
+}
+
+/// The kernel's CPU 1 stays where it is: its rings are closed and opened as if it had been away.
+#[test]
+fn events_of_a_cpu_that_came_back_are_recorded_again_and_what_it_did_meanwhile_is_unknown() {
+    const SPAN: Duration = Duration::from_secs(2);
+    let Some(_alone) = can_record() else { return };
+    let Some(sys) = machine_with_tracepoints() else { return eprintln!("skipped: no tracefs is mounted") };
+    let path = sys.path().join("devices/system/cpu/online");
+    fs::write(&path, "0-1\n").unwrap();
+    let list = File::options().write(true).open(path).unwrap();
+    let roots = Roots { sys: sys.path().to_owned(), ..Roots::default() };
+    let (_, facts, folder) = record_in(roots, "sched", None, |_| {
+        // Of one length, so that nobody reads a part of them.
+        for text in ["0-1\n", "0  \n", "0-1\n"] {
+            list.write_all_at(text.as_bytes(), 0).unwrap();
+            std::thread::sleep(SPAN);
+        }
+    });
+    if !facts.cpus.contains_key(&1) {
+        return eprintln!("skipped: this machine has one CPU");
+    }
+    let open = || BufReader::new(File::open(folder.path().join("events")).unwrap());
+    let tables = Tables::read(open()).unwrap();
+    let (begin, end) = (tables.begin.unwrap(), tables.end.unwrap());
+    let [(gone, 1, false), (back, 1, true)] = tables.cpu_changes[..] else {
+        return eprintln!("skipped: the sampler came too late to see it: {:?}", tables.cpu_changes);
+    };
+    let mut ran = Vec::new();
+    let losses = intervals(open(), &tables, |interval| {
+        if matches!(interval.what, Did::Ran { cpu: 1, .. }) {
+            ran.push((interval.begin, interval.end));
+        }
+    })
+    .unwrap();
+    let within = |from: Nanos, to: Nanos| ran.iter().any(|(begin, end)| *begin > from && *end < to);
+    assert!(within(begin, gone) && !within(gone, back), "{gone} to {back}: {ran:?}");
+    assert!(within(back, end), "nothing of CPU 1 from {back} to {end}: {:?}", facts.absent);
+    let unknown = facts.cpus[&1].unknown_ns;
+    assert!(unknown >= (back - gone).get(), "{unknown} ns");
+    // What fired is that of both rings.
+    for ((id, _), recorded) in losses.recorded.iter().filter(|((_, cpu), _)| *cpu == 1) {
+        let fired = tables.fired[&(1, *id)];
+        assert!(fired >= *recorded, "{fired} fired, {recorded} recorded");
     }
 }
 

@@ -392,8 +392,9 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
         Some((number, self.cpus.entry(number).or_insert_with(|| Cpu::new(begin))))
     }
 
-    /// CPUs that went and came until now. What one did since its last event is not known, and stays so: perf
-    /// takes its events away with it, and gives none back (kernel/events/core.c, `perf_event_exit_cpu`).
+    /// CPUs that went and came until now. What one did since its last event is not known, until its first
+    /// event once it is back: perf takes its events away with it and gives none back (kernel/events/core.c,
+    /// `perf_event_exit_cpu`), so that they have to be opened anew.
     fn cpus_change_until(&mut self, now: u64) {
         let changes = &self.tables.cpu_changes;
         while let Some((_, number, _)) = changes.get(self.cpu_changes).filter(|(at, ..)| at.get() <= now) {

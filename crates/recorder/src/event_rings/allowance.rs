@@ -35,6 +35,11 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// Whether tracepoints are disabled now.
+    pub fn pauses(&self) -> bool {
+        self.is_paused || self.is_over
+    }
+
     /// What follows from so many bytes that were taken so far.
     pub fn next(&mut self, now: Nanos, taken: u64) -> Order {
         if self.is_over {

@@ -7,6 +7,7 @@
 
 mod allowance;
 mod profile;
+mod reopening;
 mod ring;
 pub mod symbols;
 mod tracefs;
@@ -21,6 +22,7 @@ use domain::event_set::{Set, Sets};
 use domain::{Nanos, Timestamp};
 use events::{HEADER, Head, Kind, MAGIC, Owner, header};
 use parse::kernel::cpu_list;
+use reopening::{How, Reopened, Reopening};
 use ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -98,7 +100,6 @@ pub struct Rings {
     out: Buffers,
     formats: Vec<String>,
     cpus: u32,
-    sys: PathBuf,
     online: Option<File>,
     online_then: Vec<u8>,
     online_now: Vec<u8>,
@@ -109,6 +110,13 @@ pub struct Rings {
     devices: BTreeSet<u32>,
     /// Where nobody asked for events.
     allowance: Option<Allowance>,
+    /// How the rings of a CPU that came back are opened.
+    how: How,
+    reopening: Reopening,
+    /// Of rings that ended with their CPU: how often each tracepoint fired in them, by CPU and tracepoint,
+    /// and what was taken from them, of tracepoints and of clocks.
+    fired: BTreeMap<(u16, u16), u64>,
+    drained: [u64; 2],
     /// What is not recorded, and why.
     pub absent: Vec<String>,
 }
@@ -134,7 +142,6 @@ impl Rings {
             out,
             formats: Vec::new(),
             cpus: possible.last().map_or(0, |last| last + 1),
-            sys: roots.sys.clone(),
             online: File::open(folder.join("online")).ok(),
             online_then: Vec::with_capacity(LIST_BYTES),
             online_now: vec![0; LIST_BYTES],
@@ -143,6 +150,10 @@ impl Rings {
             period: None,
             devices: BTreeSet::new(),
             allowance: wanted.is_in_passing.then(Allowance::default),
+            how: How { roots: roots.clone(), ..How::default() },
+            reopening: Reopening::default(),
+            fired: BTreeMap::new(),
+            drained: [0; 2],
             absent: Vec::new(),
         };
         let points = rings.describe(&wanted.sets, &roots.sys);
@@ -185,6 +196,7 @@ impl Rings {
                 Ok(ring) => {
                     self.rings.push(ring);
                     self.period = Some(period);
+                    self.how.clock = Some((period, bytes));
                 }
                 Err(error) => failed.push((cpu, why_refused(&error, roots))),
             }
@@ -230,6 +242,7 @@ impl Rings {
                 Ok(ring) => {
                     smaller = (ring.bytes() < bytes).then_some(ring.bytes()).or(smaller);
                     self.rings.push(ring);
+                    (self.how.tracepoints, self.how.bytes) = (ids.clone(), bytes);
                 }
                 Err(error) => failed.push((cpu, why_refused(&error, roots))),
             }
@@ -294,7 +307,7 @@ impl Rings {
 
     /// The CPUs of each frequency policy that are online: its governor decides by the busiest of them.
     fn declare_policies(&mut self) {
-        for (policy, cpus) in policies(&self.sys) {
+        for (policy, cpus) in policies(&self.how.roots.sys) {
             let cpus: Vec<u8> = cpus.iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
             self.frame(Kind::Policy, policy, &[&cpus]);
         }
@@ -319,7 +332,7 @@ impl Rings {
 
     /// The number of the disk that a partition is of; `None` of what is no partition.
     fn disk_of(&self, name: &str) -> Option<u32> {
-        let folder = self.sys.join("class/block").join(name);
+        let folder = self.how.roots.sys.join("class/block").join(name);
         let number = fs::read_to_string(folder.join("partition")).and_then(|_| {
             let folder = fs::canonicalize(&folder)?;
             fs::read_to_string(folder.parent().unwrap_or(&folder).join("dev"))
@@ -351,16 +364,74 @@ impl Rings {
         if self.drains.is_multiple_of(LOOK_AT_CPUS) {
             self.look_at_cpus(began);
             self.bound_profile(began);
+            self.open_anew();
+        }
+        if let Some(reopened) = self.reopening.done() {
+            self.take_up(reopened, began);
         }
         self.keep_to_allowance(began);
     }
 
+    /// Has the rings of CPUs that came back opened anew, where these have nothing left to be taken.
+    fn open_anew(&mut self) {
+        let failed = match self.reopening.due() {
+            None => return,
+            Some(Err(failed)) => Err(failed),
+            Some(Ok(cpus)) => {
+                let Self { rings, out, .. } = self;
+                let is_over = |ring: &mut Ring| cpus.contains(&ring.cpu) && ring.drain(out);
+                let old: Vec<Ring> = rings.extract_if(.., is_over).collect();
+                for ring in &old {
+                    self.drained[usize::from(ring.is_clock())] += ring.drained();
+                }
+                self.reopening.begin(self.how.clone(), cpus, old)
+            }
+        };
+        if let Err(failed) = failed {
+            self.take_up(failed, clock::monotonic());
+        }
+    }
+
+    /// Takes up rings that were opened anew: from here on what their CPUs do is recorded again.
+    fn take_up(&mut self, reopened: Reopened, now: Nanos) {
+        for (of, count) in reopened.fired {
+            *self.fired.entry(of).or_default() += count;
+        }
+        let since = now.saturating_sub(self.origin);
+        let failed = reopened.failed.into_iter();
+        let mut notes: Vec<String> = failed
+            .map(|(cpu, why)| format!("not all is recorded of CPU {cpu}, which came at {since}: {why}"))
+            .collect();
+        let pauses = self.allowance.as_ref().is_some_and(Allowance::pauses);
+        for ring in reopened.rings {
+            if ring.is_clock() && self.how.clock.is_none() {
+                continue;
+            }
+            // One that pauses goes on with the others.
+            let goes_on = ring.is_clock() || !pauses;
+            match goes_on.then(|| ring.enable()).transpose() {
+                Ok(_) => self.rings.push(ring),
+                Err(error) => notes.push(format!("no events of CPU {}, which came: {error}", ring.cpu)),
+            }
+        }
+        for note in notes {
+            self.frame(Kind::Absent, 0, &[note.as_bytes()]);
+            self.absent.push(note);
+        }
+    }
+
+    /// What was taken of tracepoints, or of clocks.
+    fn taken(&self, of_clocks: bool) -> u64 {
+        let rings = self.rings.iter().filter(|ring| ring.is_clock() == of_clocks);
+        self.drained[usize::from(of_clocks)] + rings.map(Ring::drained).sum::<u64>()
+    }
+
     /// Takes a part of each second where nobody asked for events.
     fn keep_to_allowance(&mut self, now: Nanos) {
-        let tracepoints = || self.rings.iter().filter(|ring| !ring.is_clock());
+        let taken = self.taken(false);
         let Some(allowance) = &mut self.allowance else { return };
-        let order = allowance.next(now, tracepoints().map(Ring::drained).sum());
-        for ring in tracepoints() {
+        let order = allowance.next(now, taken);
+        for ring in self.rings.iter().filter(|ring| !ring.is_clock()) {
             // One whose CPU is gone is off already.
             let _ = match order {
                 Order::Nothing => return,
@@ -378,10 +449,10 @@ impl Rings {
 
     /// Ends the profile where it has become large: samples enough, and a disk is finite.
     fn bound_profile(&mut self, now: Nanos) {
-        let clocks = self.rings.iter().filter(|ring| ring.is_clock());
-        if clocks.map(Ring::drained).sum::<u64>() < profile::MOST_BYTES {
+        if self.how.clock.is_none() || self.taken(true) < profile::MOST_BYTES {
             return;
         }
+        self.how.clock = None;
         for clock in self.rings.extract_if(.., |ring| ring.is_clock()) {
             // One whose CPU is gone is off already.
             let _ = clock.disable();
@@ -396,7 +467,7 @@ impl Rings {
     }
 
     fn look_at_cpus(&mut self, now: Nanos) {
-        if self.rings.is_empty() {
+        if self.how.tracepoints.is_empty() && self.how.clock.is_none() {
             return;
         }
         let length = self.read_online();
@@ -405,13 +476,21 @@ impl Rings {
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         let note = format!(
-            "the CPUs that are online changed from {} to {} at {}: of one that was away there are no events since then",
+            "the CPUs that are online changed from {} to {} at {}: of one that is away there are no events",
             text(&self.online_then),
             text(&self.online_now[..length]),
             now.saturating_sub(self.origin)
         );
         for (cpu, online) in changes(&text(&self.online_then), &text(&self.online_now[..length])) {
             self.frame(Kind::Cpu, cpu, &[&now.get().to_le_bytes(), &[online.into()]]);
+            if online {
+                self.reopening.wants(&[cpu]);
+            } else {
+                for ring in self.rings.iter().filter(|ring| ring.cpu == cpu) {
+                    // They are off already where the CPU took them with it.
+                    let _ = ring.disable();
+                }
+            }
         }
         self.online_then.clear();
         self.online_then.extend_from_slice(&self.online_now[..length]);
@@ -431,6 +510,9 @@ impl Rings {
     /// Where the writing thread panicked.
     pub fn finish(mut self, proc: &Path) -> Result<(Written, Vec<String>)> {
         self.look_at_cpus(clock::monotonic());
+        if let Some(reopened) = self.reopening.wait() {
+            self.take_up(reopened, clock::monotonic());
+        }
         let end = clock::monotonic();
         for ring in &self.rings {
             // One whose CPU is gone is off already.
@@ -442,8 +524,11 @@ impl Rings {
         for mut ring in std::mem::take(&mut self.rings) {
             let cpu = ring.cpu;
             for (id, count) in ring.fired() {
-                self.frame(Kind::Fired, cpu, &[&id.to_le_bytes(), &count.to_le_bytes()]);
+                *self.fired.entry((cpu, id)).or_default() += count;
             }
+        }
+        for ((cpu, id), count) in std::mem::take(&mut self.fired) {
+            self.frame(Kind::Fired, cpu, &[&id.to_le_bytes(), &count.to_le_bytes()]);
         }
         self.declare_devices(proc);
         self.frame(Kind::End, 0, &[&end.get().to_le_bytes()]);
