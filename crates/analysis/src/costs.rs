@@ -134,7 +134,7 @@ mod tests {
     use crate::testing::{failed, run, study};
     use domain::time::Nanos;
     use domain::trace::Role;
-    use domain::trial::Disturbance;
+    use domain::trial::{Disturbance, Validity};
 
     fn measured() -> RunData {
         run(study(&[("f", &["a", "b"])]), 3, |levels, block| {
@@ -220,6 +220,10 @@ mod tests {
         data.trials[5] = failed(data.trials[5].key.clone());
         let expected = [("RAPL, package-0".to_owned(), 4), ("battery, BAT0: sampled power".to_owned(), 1)];
         assert_eq!(energy_by(&data), expected.into());
+        // Both have their energy, and neither is counted.
+        data.trials[0].validity = Validity::Disturbed(vec![]);
+        data.trials[1].validity = Validity::Traced;
+        assert_eq!(energy_by(&data), [("RAPL, package-0".to_owned(), 3)].into());
     }
 
     #[test]

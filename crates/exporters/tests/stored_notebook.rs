@@ -1,8 +1,9 @@
 //! What a stored notebook holds, as each format has it.
 #![allow(clippy::unwrap_used)]
 
+use domain::energy::{EnergyAccount, EnergySource};
 use domain::ids::RunId;
-use domain::trial::Trial;
+use domain::trial::{Trial, Validity};
 use expect_test::{expect, expect_file};
 use exporters::{Sink, StoredTrace, Writer, named};
 use notebook::Notebook;
@@ -73,6 +74,41 @@ fn exported_trace(format: &str) -> Vec<u8> {
         }
     }
     out.0
+}
+
+/// Three trials: of the second it is not known by what its energy was measured, and the third was disturbed.
+fn trials_with_energy() -> Vec<Trial> {
+    let account = |source, of: &str, readings| EnergyAccount { source, of: vec![of.into()], readings };
+    let rapl = account(EnergySource::Rapl, "package-0", None);
+    let battery = account(EnergySource::Battery, "BAT0", Some(61));
+    let mut of_all: Vec<Trial> = std::iter::repeat_n(trials().remove(0), 3).collect();
+    for (trial, energy) in of_all.iter_mut().zip([Some(rapl), None, Some(battery)]) {
+        trial.measurement.as_mut().unwrap().recorder.as_mut().unwrap().energy = energy;
+    }
+    of_all[2].validity = Validity::Disturbed(vec![]);
+    of_all
+}
+
+#[test]
+fn each_trial_says_by_what_its_energy_was_measured() {
+    let trials = trials_with_energy();
+    let lines = String::from_utf8(exported("jsonl", &trials)).unwrap();
+    let by = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["energy_by"].take();
+    assert_eq!(
+        lines.lines().map(by).collect::<Vec<_>>(),
+        [
+            serde_json::json!({ "source": "rapl", "of": ["package-0"], "readings": null }),
+            serde_json::Value::Null,
+            serde_json::json!({ "source": "battery", "of": ["BAT0"], "readings": 61 }),
+        ]
+    );
+    let table = exported("csv", &trials);
+    let mut rows = csv::Reader::from_reader(&table[..]);
+    let column = rows.headers().unwrap().iter().position(|name| name == "energy.by").unwrap();
+    let by: Vec<String> = rows.records().map(|row| row.unwrap()[column].to_owned()).collect();
+    assert_eq!(by, ["RAPL, package-0", "", "battery, BAT0: sampled power, 61 readings"]);
+    let without = String::from_utf8(exported("csv", &trials[1..2])).unwrap();
+    assert!(!without.contains("energy.by"), "no trial says it: {without}");
 }
 
 #[test]
