@@ -99,6 +99,9 @@ pub(super) const LIMIT: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(4);
 const POLL: Duration = Duration::from_millis(20);
 
+/// How long the kernel may take to remove a part that a program has taken down.
+const SETTLE: Duration = Duration::from_secs(2);
+
 /// How long to wait for a module that is being loaded or unloaded: `modprobe -r` says nothing of it and does
 /// nothing.
 const MODULE_PATIENCE: Duration = Duration::from_secs(60);
@@ -250,7 +253,9 @@ fn devices(machine: &dyn Machine, prefix: &str) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-/// Runs a program until the part is gone, for a while at the most.
+/// Runs a program until the part is gone, for a while at the most. After it has succeeded the kernel may take
+/// a moment: md removes an array's device in a work queue (drivers/md/md.c, `mddev_delayed_delete`), and to ask
+/// once more, which opens its node, would make it anew.
 pub(super) fn until_gone(
     machine: &dyn Machine,
     argv: &[&str],
@@ -259,6 +264,14 @@ pub(super) fn until_gone(
     let deadline = Instant::now() + PATIENCE;
     loop {
         let output = machine.run(argv, LIMIT);
+        let has_succeeded = output.as_ref().is_ok_and(|output| output.code == Some(0));
+        let settled = Instant::now() + if has_succeeded { SETTLE } else { Duration::ZERO };
+        while is_there()? {
+            if Instant::now() >= settled {
+                break;
+            }
+            std::thread::sleep(POLL);
+        }
         if !is_there()? {
             return Ok(UndoOutcome::Removed);
         }
@@ -492,5 +505,29 @@ fn module(machine: &dyn Machine, name: &str) -> Result<UndoOutcome, String> {
             Err(format!("{why} (initstate {}, refcnt {})", shown(initstate), shown(refcnt)))
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::LocalMachine;
+
+    /// As md's devices: each command makes it anew, and it goes a moment after that.
+    #[test]
+    fn a_part_that_goes_a_moment_after_the_command_is_not_asked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("asked");
+        let path = file.to_str().unwrap();
+        let is_there = || {
+            let asked = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+            let since =
+                file.metadata().and_then(|file| file.modified()).map_err(|error| error.to_string())?;
+            assert_eq!(asked.lines().count(), 1, "asked once");
+            Ok(since.elapsed().unwrap_or_default() < Duration::from_millis(200))
+        };
+        let command = format!("echo asked >> {path}");
+        let outcome = until_gone(&LocalMachine, &["sh", "-c", &command], is_there);
+        assert_eq!(outcome, Ok(UndoOutcome::Removed));
     }
 }
