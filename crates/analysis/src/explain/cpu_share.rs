@@ -26,11 +26,29 @@ use domain::trace::Role;
 use domain::trial::Measurement;
 use domain::units::significant;
 
-/// Less than this is lost between two trials.
-const MIN_GAIN: f64 = 1.05;
+/// Less than this at most is not worth the energy: what CPUs have of a request's time is in part done beside
+/// what is waited for.
+const MIN_GAIN: f64 = 1.08;
 
 /// Requests that a disk has in its own cache or in its queue, where these are full: the places of NCQ.
 const IN_THE_DISK: f64 = 32.0;
+
+/// A queue that is filled in batches runs full where so many of its places are taken in the mean.
+const NEARLY_FULL: f64 = 0.75 * IN_THE_DISK;
+
+/// A spinning disk that is busy for so much of the time, with so many requests in the mean, has the next one
+/// when it is done with one: it serves a stream as fast as it can.
+const ALWAYS: f64 = 0.98;
+const NEXT_WAITS: f64 = 1.25;
+
+/// A disk has no larger cache of its own than this, in bytes. Writes in order of more than that are as fast
+/// as its platters once it is full.
+const LARGEST_CACHE: f64 = 512e6;
+
+/// Writes of this size go into a disk's cache nearly at the rate of its link (SATA: 600 MB/s, 8b/10b). Where
+/// they take twice as long, they wait for room in it.
+const LARGE: f64 = 65_536.0;
+const HALF_A_LINK: f64 = 300e6;
 
 /// Half a revolution of the fastest disks, 15,000 a minute, in seconds: a write that takes longer waited for
 /// the platter, since the disk's cache had no room for it.
@@ -102,10 +120,11 @@ pub(super) fn ran_at<'a>(case: &Case<'a>) -> Option<(f64, &'a Policy)> {
     case.usages.iter().filter_map(|(_, usage)| of(usage)).min_by(|(a, _), (b, _)| a.total_cmp(b))
 }
 
-/// Whether CPUs at their highest frequency would give a load nothing, by their share of a request's time.
+/// Whether CPUs at the highest frequency that they may run at would give a load nothing, by their share of a
+/// request's time.
 pub(super) fn waits_for_disks_alone(case: &Case<'_>) -> bool {
     let faster = ran_at(case)
-        .and_then(|(hertz, policy)| Some(policy.hardware_max.or(policy.max)?.hz() as f64 / hertz));
+        .and_then(|(hertz, policy)| Some(policy.max.or(policy.hardware_max)?.hz() as f64 / hertz));
     faster.is_some_and(|faster| matches!(bound(case, faster), Bound::Nothing))
 }
 
@@ -117,11 +136,13 @@ fn most_of_disks(case: &Case<'_>, cell: &CaseCell<'_>) -> f64 {
     }
     let disks = used_disks(case, cell).into_iter();
     let least = disks.filter_map(|disk| {
+        let (busy, waiting) = (cell.did(&disk.name)?.busy, in_flight(case, cell, &disk.name));
         // A disk that reads ahead by itself serves the faster the sooner it is asked.
-        let rotates = is_spinning(disk) && !cell.profile().reads_in_order();
-        let is_full = in_flight(case, cell, &disk.name) >= Some(IN_THE_DISK);
+        let is_asked_in_time = busy >= ALWAYS && waiting >= Some(NEXT_WAITS);
+        let rotates = is_spinning(disk) && (is_asked_in_time || !cell.profile().reads_in_order());
+        let is_full = waiting >= Some(NEARLY_FULL);
         // What a disk behind the page cache is idle is before the kernel begins to write.
-        let busy = if is_full && cell.writes_behind() { 1.0 } else { cell.did(&disk.name)?.busy };
+        let busy = if is_full && cell.writes_behind() { 1.0 } else { busy };
         (busy > 0.0 && (rotates || is_full)).then_some(1.0 / busy)
     });
     least.fold(f64::INFINITY, f64::min)
@@ -144,17 +165,31 @@ fn used_disks<'a>(case: &Case<'a>, cell: &CaseCell<'_>) -> Vec<&'a BlockDevice> 
 }
 
 /// Whether the disks work while the CPUs do: spinning ones, whose own caches have the next writes. They take
-/// more than the platters have, as those show that wait for one. An array with parity reads before it writes,
-/// and waits for that.
+/// more than the platters have, as those show that wait for one, or those in order that wait for room. An
+/// array with parity reads before it writes, and waits for that.
 fn disks_work_meanwhile(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
     let disks = used_disks(case, cell);
     let queue = |is: fn(&Queue) -> bool| disks.iter().all(|disk| disk.queue.as_ref().is_some_and(is));
     let spin = !disks.is_empty() && disks.iter().all(|disk| is_spinning(disk));
     let has_parity = || arrays(case, cell).iter().any(|array| array.level.has_parity());
     let caches = || queue(|queue| queue.write_cache == Some(WriteCache::WriteBack));
-    let waits_for_platters = || cell.metric("latency_p99") >= Some(OF_A_PLATTER);
+    let waits_for_platters = || {
+        let each_waits = cell.metric("latency_p99") >= Some(OF_A_PLATTER);
+        each_waits || disks.iter().all(|disk| fills_its_cache(cell, disk))
+    };
     let writes = cell.profile().writes() && !cell.is_synced();
     writes && spin && caches() && waits_for_platters() && !has_parity()
+}
+
+/// Whether a disk was given more in order than its own cache holds, and took it more slowly than its link
+/// does.
+fn fills_its_cache(cell: &CaseCell<'_>, disk: &BlockDevice) -> bool {
+    let Some(did) = cell.did(&disk.name).filter(|did| did.writes > 0.0 && did.busy > 0.0) else {
+        return false;
+    };
+    let seconds = cell.median_of(|measured| Some(measured.duration.secs())).unwrap_or(0.0);
+    let is_large = did.written / did.writes >= LARGE && did.written * seconds >= LARGEST_CACHE;
+    cell.writes_in_order() && is_large && did.written / did.busy <= HALF_A_LINK
 }
 
 /// The gain of a finding: none at worst.
@@ -272,6 +307,50 @@ mod tests {
         assert!((of(single, true, 980) - 1.0).abs() < 1e-9);
         let paced = format!("{single} rate_iops=100");
         assert!((of(&paced, false, 900) - 1.0).abs() < 1e-9, "it has the rate it asks for");
+    }
+
+    #[test]
+    fn a_stream_that_a_spinning_disk_is_always_asked_for_is_as_fast_as_the_disk() {
+        use crate::usage::DiskUsage;
+        let of = |busy_ms, depth| {
+            let mut data = fio_run(&["rw=read bs=1m"], |_, _| vec![]);
+            with_thread(&mut data, "fio", Role::Workload, 500);
+            with_work(&mut data, &[("sda", 187, 196 << 20, 0, 0, busy_ms)]);
+            let disks = vec![DiskUsage { device: "sda".into(), depth: Some(depth), ..DiskUsage::default() }];
+            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
+            let (summary, machine) = (summarise(&data, None), on_disk(true));
+            let case = Case {
+                inventory: Some(&machine),
+                target_device: Some("sda"),
+                usages: &usages,
+                ..Case::new(&data, &summary)
+            };
+            matches!(bound(&case, 2.0), Bound::Nothing)
+        };
+        assert_eq!([of(999, 1.5), of(999, 1.0), of(900, 1.5)], [true, false, false]);
+    }
+
+    #[test]
+    fn writes_in_order_that_fill_a_disks_cache_are_as_fast_as_its_platters() {
+        let of = |options: &str, written: u64, busy_ms| {
+            let mut data = fio_run(&[options], |_, _| vec![]);
+            with_thread(&mut data, "fio", Role::Workload, 1500);
+            with_work(&mut data, &[("sda", 0, 0, written >> 17, written, busy_ms)]);
+            let measured = data.trials.iter_mut().filter_map(|trial| trial.measurement.as_mut());
+            measured.for_each(|measured| measured.duration = domain::Nanos::from_secs(6));
+            let summary = summarise(&data, None);
+            let mut machine = on_disk(true);
+            machine.devices[1].queue.as_mut().unwrap().write_cache = Some(WriteCache::WriteBack);
+            let case =
+                Case { inventory: Some(&machine), target_device: Some("sda"), ..Case::new(&data, &summary) };
+            of_cell(&case, &case.cells()[0]).unwrap() < 0.02
+        };
+        let in_order = "rw=write bs=128k direct=1";
+        // For 1.2 GB a disk is busy for three quarters of the time.
+        assert!(of(in_order, 1200 << 20, 4500));
+        assert!(!of(in_order, 1200 << 20, 2500), "as fast as its link");
+        assert!(!of(in_order, 400 << 20, 4500), "less than its cache may hold");
+        assert!(!of("rw=randwrite bs=128k direct=1", 1200 << 20, 4500), "here and there");
     }
 
     #[test]

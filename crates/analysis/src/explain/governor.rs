@@ -142,10 +142,11 @@ fn configured(case: &Case<'_>, cpufreq: &Cpufreq) -> Option<Finding> {
     })
 }
 
-/// How many times as fast the busiest CPU could run: its highest frequency by the one at which it ran in the
-/// mean, idle time included, where that was counted; else by the lowest.
+/// How many times as fast the busiest CPU could run: the highest frequency that its policy allows by the one
+/// at which it ran in the mean, idle time included, where that was counted; else by the lowest. No governor
+/// goes beyond a limit in force, which is a cause of its own.
 fn faster(case: &Case<'_>, policy: &Policy) -> Option<f64> {
-    let most = policy.hardware_max.or(policy.max)?;
+    let most = policy.max.or(policy.hardware_max)?;
     let ran_at = cpu_share::ran_at(case).map(|(hertz, _)| hertz);
     let least = ran_at.or_else(|| Some(policy.hardware_min.or(policy.min)?.hz() as f64))?;
     Some(most.hz() as f64 / least.max(1.0))
@@ -222,6 +223,15 @@ mod tests {
             "{}",
             found.title
         );
+    }
+
+    #[test]
+    fn no_governor_goes_beyond_a_limit_in_force() {
+        let data = quiet();
+        let summary = crate::summarise::summarise(&data, None);
+        let of =
+            |max| faster(&Case::new(&data, &summary), &Policy { max, ..policy("acpi", "ondemand", None) });
+        assert_eq!([of(None), of(Some(Hertz::from_mhz(1600)))], [Some(4.375), Some(2.0)]);
     }
 
     /// A level by its name, its settings and its throughput.
