@@ -43,12 +43,18 @@ impl Did {
 impl CaseCell<'_> {
     /// Whether a thread of the load itself had no time left: what its devices do beside decides nothing then.
     pub(super) fn is_at_its_limit(&self) -> bool {
+        self.busiest_of_load() >= NO_TIME_LEFT
+    }
+
+    /// The share of a core that the busiest thread of the load itself used, median; 0 where none was
+    /// recorded.
+    pub(super) fn busiest_of_load(&self) -> f64 {
         let busiest = self.median_of(|m| {
             let own = m.threads.iter().filter(|thread| thread.role == Role::Workload);
             (m.duration.get() > 0)
                 .then(|| own.map(|thread| thread.cpu.secs()).fold(0.0, f64::max) / m.duration.secs())
         });
-        busiest >= Some(NO_TIME_LEFT)
+        busiest.unwrap_or(0.0)
     }
 
     /// CPU time of these roles by a trial's time, median; `None` where no roles were recorded.

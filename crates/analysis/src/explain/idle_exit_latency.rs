@@ -50,7 +50,8 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         .filter_map(|cell| Some((cell, cell.metric("latency_p50").or_else(|| cell.metric("latency_mean"))?)));
     // Of several, the one where waking up counts most.
     let shortest = latencies.filter(|(_, latency)| *latency > 0.0).min_by(|(_, a), (_, b)| a.total_cmp(b));
-    let found = shortest.filter(|(_, latency)| exit >= MIN_EXIT && is_entered(case, deepest, exit, *latency));
+    let found = shortest
+        .filter(|(cell, latency)| exit >= MIN_EXIT && is_entered(case, cell, (deepest, exit), *latency));
     found.and_then(|(cell, latency)| finding(deepest, exit, cell, latency)).into_iter().collect()
 }
 
@@ -61,11 +62,17 @@ fn entries(case: &Case<'_>, state: &IdleState) -> Option<f64> {
     of_state.max_by(f64::total_cmp)
 }
 
-/// Whether the state was left so often that it can have cost what counts. Where no trace tells, a CPU that
-/// sleeps no longer than it takes to be worth it does not choose that state.
-fn is_entered(case: &Case<'_>, state: &IdleState, exit: Nanos, latency: f64) -> bool {
+/// Whether the state was left so often that it can have cost what counts. A thread of the load does not wait
+/// while it works: no more than the rest of its time can be wake-ups. Where no trace tells, a CPU that sleeps
+/// no longer than it takes to be worth it does not choose that state.
+fn is_entered(
+    case: &Case<'_>,
+    cell: &CaseCell<'_>,
+    (state, exit): (&IdleState, Nanos),
+    latency: f64,
+) -> bool {
     match entries(case, state) {
-        Some(entries) => entries * exit.secs() >= MIN_SHARE,
+        Some(entries) => (entries * exit.secs()).min(1.0 - cell.busiest_of_load()) >= MIN_SHARE,
         None => state.residency.is_none_or(|residency| residency.secs() <= latency),
     }
 }
@@ -169,6 +176,22 @@ mod tests {
                 .len()
         };
         assert_eq!([of(1000.0, ""), of(500.0, ""), of(1000.0, " rate_iops=400")], [1, 0, 0]);
+    }
+
+    #[test]
+    fn a_load_whose_thread_works_nearly_always_waits_for_few_wake_ups() {
+        use crate::usage::{Idling, Usage};
+        let of = |used_ms| {
+            let mut data = fio_run(&[&with_depth("4")], |_, _| vec![("latency_mean", 250e-6)]);
+            super::super::testing::with_thread(&mut data, "fio", domain::trace::Role::Workload, used_ms);
+            let idle = vec![(3, Idling { entries: 1000.0, cpus: 0.5 })];
+            let usages = [(data.trials[0].key.clone(), Usage { idle, ..Usage::default() })];
+            let summary = crate::summarise::summarise(&data, None);
+            let machine = machine(133, "");
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of(880), of(920)], [1, 0]);
     }
 
     #[test]

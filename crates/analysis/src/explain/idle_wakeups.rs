@@ -4,7 +4,7 @@
 //! state).
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use crate::usage::Usage;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
@@ -39,9 +39,28 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     }
     let states = case.inventory.and_then(|i| i.cpuidle.as_ref()).map_or(&[][..], |idle| &idle.states);
     let most = case.worst_usage(|usage| Some(worst(states, usage)?.waking));
-    let found =
-        most.filter(|(_, usage, waking)| *waking >= MIN_WAKING && waiting(usage) >= Some(MIN_WAITING));
+    let found = most.filter(|(_, usage, waking)| {
+        let is_waited_for = waiting(usage) >= Some(MIN_WAITING) && !are_of_others(&cells, states, usage);
+        *waking >= MIN_WAKING && is_waited_for
+    });
     found.and_then(|(source, usage, _)| finding(worst(states, usage)?, usage, &source)).into_iter().collect()
+}
+
+/// Whether those who sleep deeply are none that wait for a request. A load of one request at a time sleeps
+/// once for each: where shallow states were left as often as it asked, the deep ones were left by others,
+/// such as a resync or the writing back.
+fn are_of_others(cells: &[CaseCell<'_>], states: &[IdleState], usage: &Usage) -> bool {
+    let is_deep = |number: u32| {
+        let state = states.iter().find(|state| state.index == number);
+        state.and_then(|state| state.latency).is_some_and(|latency| latency >= MIN_LATENCY)
+    };
+    let shallow = usage.idle.iter().filter(|(number, _)| !is_deep(*number));
+    let left: f64 = shallow.map(|(_, idling)| idling.entries).sum();
+    let sleeps_there = |cell: &CaseCell<'_>| {
+        cell.profile().depth == Some(1)
+            && cell.metric("iops").is_some_and(|asked| asked > 0.0 && left >= asked)
+    };
+    !cells.is_empty() && cells.iter().all(sleeps_there)
 }
 
 /// The state whose leaving takes most time.
@@ -156,6 +175,21 @@ mod tests {
                 .len()
         };
         assert_eq!([of("rw=write bs=1m direct=1"), of("rw=write bs=1m")], [1, 0]);
+    }
+
+    #[test]
+    fn a_load_whose_every_request_sleeps_lightly_leaves_no_deep_state() {
+        let of = |shallow: f64| {
+            let data = fio_run(&["rw=randread bs=4k direct=1"], |_, _| vec![("iops", 6000.0)]);
+            let mut usage = usage(1500.0, Some(0.4));
+            usage.idle.push((0, Idling { entries: shallow, cpus: 1.0 }));
+            let usages = [(data.trials[0].key.clone(), usage)];
+            let summary = crate::summarise::summarise(&data, None);
+            let machine = machine(Some(133));
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of(5000.0), of(6100.0)], [1, 0]);
     }
 
     #[test]
