@@ -94,22 +94,34 @@ fn is_waited_for(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
         let spins = rotates(case, array);
         let moves = MIN_OF_RESYNC[usize::from(spins)];
         let moved = of_resync(array, cell).is_none_or(|share| share >= moves);
-        let behind = if spins { None } else { behind_others(cell) };
-        // Of single reads of flash their latencies tell it: those that wait for a resync's take longer.
+        let behind = if spins { None } else { behind_others(array, cell) };
+        // Of few reads of flash their latencies tell it: those that wait for a resync's take longer.
         behind.map_or(is_waited, |share| share >= MIN_BEHIND) && moved
     };
     let arrays = arrays(case, cell);
     arrays.is_empty() || arrays.iter().any(waits)
 }
 
-/// The share of their time by which single reads take longer in the mean than half of them do: flash serves
-/// each in the same time, but for those that wait for others. `None` of other loads.
-fn behind_others(cell: &CaseCell<'_>) -> Option<f64> {
+/// The share of their time by which reads take longer in the mean than half of them do: flash serves each in
+/// the same time, but for those that wait for others. `None` of other loads, and where more are in flight
+/// than there are disks: these wait for one another, all of them the longer beside a resync.
+fn behind_others(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
     let profile = cell.profile();
-    let is_single = profile.depth == Some(1) && profile.is_direct() && cell.reads_at_random();
+    let members = u32::try_from(array.members.len()).unwrap_or(u32::MAX);
+    let are_few = profile.depth.is_some_and(|depth| depth <= members) && cell.reads_at_random();
+    let are_few = are_few && (profile.is_direct() || reaches_the_array(array, cell));
     let (median, mean) = (cell.metric("latency_p50")?, cell.metric("latency_mean")?);
-    (is_single && mean > 0.0).then(|| 1.0 - median / mean)
+    (are_few && mean > 0.0).then(|| 1.0 - median / mean)
 }
+
+/// Whether nearly each read through the page cache misses it, so that latencies are those of the array.
+fn reaches_the_array(array: &Array, cell: &CaseCell<'_>) -> bool {
+    let reads = cell.did(&array.name).map(|own| own.reads);
+    reads.zip(cell.metric("iops")).is_some_and(|(reads, asked)| reads >= MISSES * asked)
+}
+
+/// Fewer reads of the array for each of the tool leave some to the page cache.
+const MISSES: f64 = 0.9;
 
 /// From this share on a tenth is gained without.
 const MIN_BEHIND: f64 = 0.09;
@@ -202,9 +214,9 @@ mod tests {
     fn single_reads_of_flash_tell_by_their_latency_whether_they_wait_for_a_resync() {
         use domain::inventory::Md;
         let md = Md { level: Some("raid10".into()), ..Md::default() };
-        let of = |rotational, mean: f64| {
-            let options = "rw=randread bs=4k direct=1";
-            let mut data = fio_run(&[options], move |_, _| {
+        let of_depth = |depth: u32, rotational, mean: f64| {
+            let options = format!("rw=randread bs=4k direct=1 ioengine=libaio iodepth={depth}");
+            let mut data = fio_run(&[&options], move |_, _| {
                 vec![("throughput", 3e7), ("latency_p50", 100e-6), ("latency_mean", mean)]
             });
             let member = |name| (name, 9000, 90 << 20, 0, 0, 600);
@@ -212,7 +224,26 @@ mod tests {
             with_thread(&mut data, "md0_resync", Role::Array, 6);
             findings(RULE, &data, Some(&with_array(md.clone(), rotational, &["sda", "sdb"])), None).len()
         };
+        let of = |rotational, mean| of_depth(1, rotational, mean);
         assert_eq!([of(false, 101e-6), of(false, 120e-6), of(true, 101e-6)], [0, 1, 1]);
+        assert_eq!([of_depth(2, false, 101e-6), of_depth(4, false, 101e-6)], [0, 1]);
+    }
+
+    #[test]
+    fn single_reads_that_miss_the_page_cache_tell_it_as_well() {
+        use domain::inventory::Md;
+        let md = Md { level: Some("raid10".into()), ..Md::default() };
+        let of = |reads: u64, mean: f64| {
+            let mut data = fio_run(&["rw=randread bs=4k"], move |_, _| {
+                vec![("iops", 8000.0), ("latency_p50", 100e-6), ("latency_mean", mean)]
+            });
+            // Disks that would seem to have time for both.
+            let member = |name| (name, 9000, 90 << 20, 0, 0, 400);
+            with_work(&mut data, &[("md0", reads, 32 << 20, 0, 0, 970), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_resync", Role::Array, 6);
+            findings(RULE, &data, Some(&with_array(md.clone(), false, &["sda", "sdb"])), None).len()
+        };
+        assert_eq!([of(8000, 120e-6), of(8000, 101e-6), of(4000, 120e-6)], [1, 0, 0]);
     }
 
     #[test]

@@ -41,6 +41,11 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     worst.map(|(cell, slowest, array)| finding(case, cell, &slowest, &array)).into_iter().collect()
 }
 
+/// A disk of which so much more of the requests are reads than of the others', or so much less, does other
+/// work: a resync reads one disk of a mirror and writes the others, and an array with parity reads the disk
+/// at the edge of a write.
+const OF_THE_OTHER_KIND: f64 = 0.2;
+
 struct Slowest {
     name: String,
     did: Did,
@@ -68,7 +73,9 @@ impl Slowest {
         let work = |did: &Did| if has_as_many { did.requests() } else { moved(did) };
         let of_work = |did: &Did| did.busy / work(did).max(f64::MIN_POSITIVE);
         let times = of_work(did) / others.iter().map(|did| of_work(did)).fold(0.0, f64::max);
-        let alike = has_as_many || has_as_much;
+        let reads = |did: &Did| did.reads / did.requests().max(f64::MIN_POSITIVE);
+        let does_the_same = (reads(did) - of_others(reads)?).abs() <= OF_THE_OTHER_KIND;
+        let alike = (has_as_many || has_as_much) && does_the_same;
         let least = MIN_TIMES[usize::from(is_another_model(case, array, name))];
         let slow = known && array.waited_for(cell)? >= MIN_WAITED && times >= least && alike;
         slow.then(|| Self { name: (*name).to_owned(), did: *did, others_busy: busy, times })
@@ -181,6 +188,18 @@ mod tests {
             findings(RULE, &disks([(100, 450), (300, 970), (101, 440)]), Some(&machine()), None).is_empty()
         );
         assert!(findings(RULE, &disks([(100, 4), (98, 20), (101, 4)]), Some(&machine()), None).is_empty());
+    }
+
+    #[test]
+    fn a_disk_that_reads_what_others_write_is_none_that_is_slow() {
+        let of = |reads: u64| {
+            let mut data = disks([(100, 150), (98, 970), (101, 140)]);
+            let member = |name| (name, 0, 0, 100, 409_600, 140);
+            let source = ("sdb", reads, reads * 4096, 100 - reads, (100 - reads) * 4096, 970);
+            with_work(&mut data, &[("md0", 0, 0, 300, 1_228_800, 990), member("sda"), source, member("sdc")]);
+            findings(RULE, &data, Some(&machine()), None).len()
+        };
+        assert_eq!([of(0), of(10), of(50), of(100)], [1, 1, 0, 0]);
     }
 
     #[test]
