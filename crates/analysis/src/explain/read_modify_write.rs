@@ -8,6 +8,7 @@ use super::Rule;
 use super::arrays::{Array, Did, MIN_WAITED, arrays, synchronising};
 use super::case::{Case, CaseCell, evidence};
 use super::used;
+use crate::stats::quantile::median;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::units::{Bytes, Unit, significant};
@@ -15,7 +16,7 @@ use domain::units::{Bytes, Unit, significant};
 pub(super) const RULE: Rule = Rule {
     name: "read-modify-write",
     doc: "An array with parity reads old data and parity from its disks before it writes.",
-    needs: "what the array and its members did in trials; the array in the inventory or in the study",
+    needs: "what the array and its members did in trials; the array in the inventory or in the study; of large single writes a recording's trace",
     source: "drivers/md/raid5.c (`handle_stripe_dirtying`); md(4)",
     yields_to: &["parity-writes", "stripe-cache"],
     run,
@@ -95,11 +96,39 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         let arrays = arrays(case, cell).into_iter();
         arrays.filter_map(|array| Some((cell, Extra::of(&array, cell)?, array))).collect::<Vec<_>>()
     });
-    let reads = found.filter(|(_, extra, _)| extra.reads_first() && extra.waited >= MIN_WAITED);
+    let reads = found.filter(|(cell, extra, array)| {
+        let waits = extra.reads_first() || waits_for_edges(case, cell, array, extra);
+        waits && extra.waited >= MIN_WAITED
+    });
     // Of several cells the one in which it is most.
     let most = reads.max_by(|(_, a, _), (_, b, _)| a.share.total_cmp(&b.share));
     let by_reads = most.map(|(cell, extra, array)| finding(case, cell, &extra, &array));
     by_reads.or_else(|| cells.iter().find_map(|cell| by_size(case, cell))).into_iter().collect()
+}
+
+/// Whether a load that waits for each of its writes waits for reads at their edges, however few bytes they
+/// are: they are done before anything of the write is. Of the reads that a write needs, those of one disk at
+/// least are one after the other.
+fn waits_for_edges(case: &Case<'_>, cell: &CaseCell<'_>, array: &Array, extra: &Extra) -> bool {
+    let is_single = cell.profile().depth == Some(1) && cell.profile().is_direct();
+    let waiting = array.members.iter().filter_map(|name| {
+        let each = cell.did(name)?.reads / extra.own.writes.max(f64::MIN_POSITIVE);
+        Some(each.min(1.0) * latency_of_reads(case, cell, name)?)
+    });
+    let longest = waiting.fold(0.0, f64::max);
+    let is_first = extra.requests >= MIN_READS && extra.own.read <= MAX_READ * extra.own.written;
+    let write = cell.metric("latency_mean").filter(|latency| *latency > 0.0);
+    is_single && is_first && write.is_some_and(|write| longest >= MIN_OF_A_WRITE * write)
+}
+
+/// Less of a write's time is lost in what else it waits for.
+const MIN_OF_A_WRITE: f64 = 0.1;
+
+/// Seconds that a read of a device takes, mean; the median of its traces.
+fn latency_of_reads(case: &Case<'_>, cell: &CaseCell<'_>, device: &str) -> Option<f64> {
+    let own = case.usages.iter().filter(|(key, _)| key.cell == cell.cell.id);
+    let disks = own.filter_map(|(_, usage)| usage.disks.iter().find(|disk| disk.device == device));
+    median(&disks.filter_map(|disk| disk.read.latency).collect::<Vec<f64>>())
 }
 
 /// Beside a resync nobody can tell which reads are for writes. That random writes of less than a stripe
@@ -258,6 +287,31 @@ mod tests {
             findings(RULE, &data, Some(&with_array(md, true, MEMBERS)), None).len()
         };
         assert_eq!([of(32, 40), of(32, 20), of(8, 40)], [1, 0, 0]);
+    }
+
+    #[test]
+    fn single_writes_of_many_stripes_wait_for_reads_at_their_edges() {
+        use crate::summarise::summarise;
+        use crate::usage::{DiskUsage, Transfers, Usage};
+        use domain::units::Bytes;
+        let of = |options: &str, latency: f64| {
+            let chunk = Some(Bytes::from_kib(64));
+            let machine =
+                with_array(Md { level: Some("raid5".into()), chunk, ..Md::default() }, false, MEMBERS);
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 6e8), ("latency_mean", 1.6e-3)]);
+            let member = |name, reads| (name, reads, reads * 8192, 600, 300 << 20, 300);
+            let array = ("md0", 0, 0, 600, 600 << 20, 730);
+            with_work(&mut data, &[array, member("sda", 600), member("sdb", 0), member("sdc", 0)]);
+            let read = Transfers { latency: Some(latency), ..Transfers::default() };
+            let disks = vec![DiskUsage { device: "sda".into(), read, ..DiskUsage::default() }];
+            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
+            let summary = summarise(&data, None);
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        let single = "rw=write bs=1m direct=1";
+        assert_eq!([of(single, 400e-6), of(single, 100e-6)], [1, 0]);
+        assert_eq!(of("rw=write bs=1m direct=1 ioengine=libaio iodepth=32", 400e-6), 0);
     }
 
     #[test]

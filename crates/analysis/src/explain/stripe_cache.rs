@@ -5,7 +5,7 @@
 //! `handle_stripe_dirtying`).
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, arrays};
+use super::arrays::{Array, Did, MIN_WAITED, arrays, rotates};
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use super::read_modify_write::Extra;
 use super::varied_setting::{self, ByHand, Words};
@@ -59,10 +59,19 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Finding> {
         let size = array.stripe_cache_size.filter(|size| *size < TO_TRY)?;
         let extra = Extra::of(&array, cell)?;
         let holds_all = cell.bytes_in_flight().is_some_and(|bytes| bytes < array.cached(size) / 2.0);
-        let counts = !holds_all && extra.share >= MIN_READ && extra.waited >= MIN_WAITED;
+        let costs = extra.share >= MIN_READ && (rotates(case, &array) || takes_time(&array, cell));
+        let counts = !holds_all && costs && extra.waited >= MIN_WAITED;
         counts.then(|| finding(cell, &array, size, &extra))
     });
     found.collect()
+}
+
+/// Whether reads take a tenth of the time of flash, by what it moves while it is busy: on spinning disks each
+/// of them costs a seek, whatever it moves.
+fn takes_time(array: &Array, cell: &CaseCell<'_>) -> bool {
+    let Some(members) = array.members_did(cell) else { return false };
+    let reading = |did: &Did| did.busy * did.read / (did.read + did.written).max(f64::MIN_POSITIVE);
+    members.iter().any(|(_, did)| reading(did) >= MIN_READ)
 }
 
 /// The larger cache of an array.
@@ -146,6 +155,16 @@ mod tests {
         assert_eq!(of("randwrite", 10 << 20, 256), 0);
         assert_eq!(of("write", 10 << 20, 8192), 0);
         assert_eq!(of("write", 100 << 10, 256), 0);
+    }
+
+    #[test]
+    fn reads_that_take_flash_little_of_its_time_are_no_finding() {
+        let of = |rotational, read, busy_ms| {
+            let md = Md { level: Some("raid6".into()), stripe_cache_size: Some(256), ..Md::default() };
+            let machine = with_array(md, rotational, &["sda", "sdb", "sdc", "sdd"]);
+            findings(RULE, &writes("write", read, busy_ms), Some(&machine), None).len()
+        };
+        assert_eq!([of(true, 5 << 20, 900), of(false, 5 << 20, 900), of(false, 10 << 20, 900)], [1, 0, 1]);
     }
 
     #[test]

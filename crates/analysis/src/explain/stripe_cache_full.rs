@@ -5,6 +5,10 @@
 //! `raid5_get_active_stripe` until a quarter of them is free again. So requests in flight on the array that
 //! take three quarters of the places, in the mean, are as many as the cache lets in (Little's law).
 //!
+//! Since Linux 4.1 the size is the least one: whenever a submitter found no stripe, the thread adds one when
+//! it has nothing else to do (`R5_ALLOC_MORE`). What a load keeps in flight is in the cache after so many
+//! passes of the thread, so that a small size costs it nothing for long.
+//!
 //! Sources: drivers/md/raid5.c (`raid5_get_active_stripe`, `raid5_make_request`);
 //! `Documentation/admin-guide/md.rst` (`stripe_cache_size`); Little, Operations Research 9(3), 1961.
 
@@ -33,6 +37,10 @@ const FULL: f64 = 0.75;
 /// A cache that holds fewer requests than this leaves disks and thread waiting for one another.
 const FEW: f64 = 4.0;
 
+/// A cache that has grown to what is in flight within this share of a trial was too small for no time that
+/// counts.
+const SOON: f64 = 0.1;
+
 /// Whole stripes are written without a read: from this share of what is written on some were not whole.
 const SOME_READ: f64 = 0.01;
 
@@ -57,10 +65,20 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
         // Writes in order that are not yet whole stripes may become so; others need more side by side.
         let is_partial = || Extra::of(&array, cell).is_none_or(|extra| extra.share >= SOME_READ);
         let is_in_order = cell.writes_in_order();
-        let gains = if is_in_order { is_partial() } else { f64::from(size) / each < FEW };
+        let holds_few = || f64::from(size) / each < FEW && !has_grown(cell, &own, (size, each));
+        let gains = if is_in_order { is_partial() } else { holds_few() };
         let is_full = taken >= FULL * f64::from(size) && array.waited_for(cell)? >= MIN_WAITED;
         (is_full && have_time && gains).then(|| finding(cell, &array, (size, taken), busiest.busy))
     })
+}
+
+/// Whether the cache soon held all that the load keeps in flight. A thread that has time left is woken by
+/// each write at least once, and has added a stripe when it sleeps again.
+fn has_grown(cell: &CaseCell<'_>, own: &Did, (size, each): (u32, f64)) -> bool {
+    let depth = cell.profile().depth.filter(|_| !cell.writes_behind());
+    let seconds = cell.median_of(|measured| Some(measured.duration.secs())).unwrap_or(0.0);
+    let lacking = |depth: u32| f64::from(depth) * each - f64::from(size);
+    depth.is_some_and(|depth| lacking(depth) <= SOON * own.writes * seconds)
 }
 
 /// How many stripes a write of the array takes, at the least: those that its bytes fill, and where it begins
@@ -150,6 +168,28 @@ mod tests {
         assert_eq!(found("randwrite", 3.3, 256, [950, 650]), 0, "the thread has no time");
         assert_eq!(found("randwrite", 3.3, 256, [820, 950]), 0, "the disks have no time");
         assert_eq!(found("randwrite", 90.0, 2048, [820, 650]), 0, "it holds as many as keep disks busy");
+    }
+
+    #[test]
+    fn a_cache_that_has_grown_to_what_is_in_flight_is_large_enough() {
+        let of = |depth: u32, writes: u64| {
+            let options = format!("rw=randwrite bs=64k direct=1 ioengine=libaio iodepth={depth}");
+            let mut data = fio_run(&[&options], |cell, block| vec![("throughput", about(2e7, cell, block))]);
+            let member = |name| (name, writes, 0, writes, writes << 15, 700);
+            let array = ("md0", 0, 0, writes, writes << 16, 990);
+            with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc")]);
+            with_thread(&mut data, "md0_raid5", Role::Array, 30);
+            let chunk = Some(Bytes::from_kib(512));
+            let md = Md { level: Some("raid5".into()), chunk, stripe_cache_size: Some(32), ..Md::default() };
+            let machine = with_array(md, true, &["sda", "sdb", "sdc"]);
+            let md0 = DiskUsage { device: "md0".into(), depth: Some(4.0), ..DiskUsage::default() };
+            let usages = [(data.trials[0].key.clone(), Usage { disks: vec![md0], ..Usage::default() })];
+            let summary = summarise(&data, None);
+            let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
+            (RULE.run)(&case).len()
+        };
+        // Four writes lack 32 stripes, 32 of them 480.
+        assert_eq!([of(4, 330), of(4, 300), of(32, 330)], [0, 1, 1]);
     }
 
     #[test]
