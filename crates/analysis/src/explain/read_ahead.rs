@@ -91,6 +91,11 @@ fn is_always_asked(case: &Case<'_>, name: &str, below: &BlockDevice, did: &Did) 
     is_sata && is_at_its_link && is_whole && did.busy >= ALWAYS && depth >= Some(AHEAD_OF_THE_READER)
 }
 
+/// Reads of so many bytes cost CPUs more by the byte than by the request, and a CPU that is so busy has no
+/// time for more of them.
+const OF_MANY_PAGES: f64 = 65_536.0;
+const NO_TIME_LEFT: f64 = 0.95;
+
 /// From this size on a spinning disk's own cache makes up for the time between two reads.
 const OF_A_DISK: f64 = 16_384.0;
 
@@ -120,6 +125,11 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     let asks_for_more = cell.block_size().is_some_and(|block| block > window && size <= block.get() as f64);
     let is_idle_between = asks_for_more && did.busy.max(busiest_cpu(case)) <= IDLE_BETWEEN;
     if reads_by_itself || size > DEFAULT_WINDOW.get() as f64 && !is_idle_between {
+        return None;
+    }
+    // What a CPU does for reads of many pages it does by the byte: to decrypt, to copy. One that has no time
+    // left for these has none for larger ones.
+    if size >= OF_MANY_PAGES && busiest_cpu(case) >= NO_TIME_LEFT {
         return None;
     }
     if let [disk] = &below[..]
@@ -312,6 +322,27 @@ mod tests {
         assert_eq!(sata, [1, 0, 1]);
         assert_eq!(of("sata", 14_000, 1000, 1.9), 1, "a faster link");
         assert_eq!(of("nvme", 4000, 1000, 1.9), 1, "another link");
+    }
+
+    #[test]
+    fn large_pieces_are_no_finding_where_a_cpu_has_no_time_for_more() {
+        use crate::summarise::summarise;
+        use crate::usage::{CpuUsage, Usage};
+        let of = |size: u64, system| {
+            let mut data = fio_run(&[BUFFERED], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+            with_work(&mut data, &[("vda", 800, 800 * size, 0, 0, 900)]);
+            let cpus = vec![(0, CpuUsage { system, ..CpuUsage::default() })];
+            let usages = [(data.trials[0].key.clone(), Usage { cpus, ..Usage::default() })];
+            let (summary, machine) = (summarise(&data, None), bare_machine());
+            let case = Case {
+                inventory: Some(&machine),
+                target_device: Some("vda"),
+                usages: &usages,
+                ..Case::new(&data, &summary)
+            };
+            (RULE.run)(&case).len()
+        };
+        assert_eq!([of(131_072, 0.5), of(131_072, 0.98), of(16_384, 0.98)], [1, 0, 1]);
     }
 
     #[test]
