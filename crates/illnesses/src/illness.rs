@@ -117,7 +117,11 @@ pub const ILLNESSES: &[Illness] = &[
         cure: |recipe| {
             let has_thread = recipe.array.as_ref().is_some_and(|array| array.has_parity());
             let is_spread = recipe.settings.contains_key("group_thread_cnt");
-            (has_thread && recipe.load.writes() && !is_spread && recipe.cpu.count > 1)
+            // Reads of what a disk lacks pass the thread as well, which computes it from the others: of a
+            // missing one, and of the one that the first synchronisation of a RAID5 fills.
+            let lacks_data = |array: &Array| array.missing > 0 || array.resyncs;
+            let passes_it = recipe.load.writes() || recipe.array.as_ref().is_some_and(lacks_data);
+            (has_thread && passes_it && !is_spread && recipe.cpu.count > 1)
                 .then(|| with(recipe, "group_thread_cnt", "4"))
         },
     },
