@@ -26,9 +26,8 @@ use domain::trace::Role;
 use domain::trial::Measurement;
 use domain::units::significant;
 
-/// Less than this at most is not worth the energy: what CPUs have of a request's time is in part done beside
-/// what is waited for.
-const MIN_GAIN: f64 = 1.08;
+/// Less than this is lost between two trials.
+const MIN_GAIN: f64 = 1.05;
 
 /// Requests that a disk has in its own cache or in its queue, where these are full: the places of NCQ.
 const IN_THE_DISK: f64 = 32.0;
