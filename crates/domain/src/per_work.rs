@@ -100,8 +100,8 @@ pub fn is_possible(name: &str, reports: impl Fn(&str) -> bool) -> bool {
     work.is_none_or(|work| reports(work.whole) || work.parts.iter().any(|part| reports(part)))
 }
 
-/// The mean frequency of a lab machine's CPUs while they executed, by the plugin's record. It replaces what the
-/// guest's own counters say, which the plugin answers for.
+/// The mean frequency of a lab machine's CPUs while they executed, by the plugin's record. It replaces what
+/// the guest's own counters say, which the plugin answers for.
 pub fn frequency_of(account: &LabAccount) -> Option<(String, Metric)> {
     let hertz = account.pacing.as_ref()?.busy_frequency()?;
     Some((BUSY_FREQUENCY.to_owned(), metric(BUSY_FREQUENCY, hertz.hz() as f64)?))

@@ -56,8 +56,8 @@ pub struct AutonomousSpec {
 }
 
 impl Default for AutonomousSpec {
-    /// Windows of one period of 1 ms, up at once, down by 4 levels; aims of 0, 70%, 85% and 95% at hints of 0, 128, 192 and
-    /// 255. Guesses.
+    /// Windows of one period of 1 ms, up at once, down by 4 levels; aims of 0, 70%, 85% and 95% at hints of
+    /// 0, 128, 192 and 255. Guesses.
     fn default() -> Self {
         Self {
             period: Nanos::from_millis(1),
@@ -253,7 +253,8 @@ mod tests {
         assert_eq!([0, 51, 255].map(|epp| spec.aim(Epp(epp)).get()), [300, 430, 950]);
         let mut hardware = Autonomous::new(spec, 24, Request { min: 8, max: 35, epp: Epp(0) });
         hardware.start(Nanos::ZERO, 0, &Fixed::default());
-        // Busy at base in the first period alone, and aiming at 30%: 24/0.3 = 80 then, 24·(1/2)/0.3 = 40, 26.7, 20.
+        // Busy at base in the first period alone, and aiming at 30%: 24/0.3 = 80 then, 24·(1/2)/0.3 = 40,
+        // 26.7, 20.
         let levels = [1, 2, 3, 4, 5]
             .map(|ms| hardware.decide(Nanos::from_millis(ms), 0, &worked(2400, 2400, ms)).map(u32::from));
         assert_eq!(levels, [Some(35), None, Some(27), Some(20), Some(8)]);

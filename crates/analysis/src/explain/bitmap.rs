@@ -239,8 +239,8 @@ mod tests {
             with_work(&mut data, &[("md0", 0, 0, 1000, 4_096_000, 900), member("sda"), member("sdb")]);
             findings(RULE, &data, Some(&machine), None).len()
         };
-        // Fifty pages a second beyond the copies: what a spinning disk has in its cache is soon done, a forced
-        // page is not.
+        // Fifty pages a second beyond the copies: what a spinning disk has in its cache is soon done, a
+        // forced page is not.
         assert_eq!([of(false, 300), of(true, 300)], [0, 1]);
     }
 

@@ -253,9 +253,9 @@ fn devices(machine: &dyn Machine, prefix: &str) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-/// Runs a program until the part is gone, for a while at the most. After it has succeeded the kernel may take
-/// a moment: md removes an array's device in a work queue (drivers/md/md.c, `mddev_delayed_delete`), and to ask
-/// once more, which opens its node, would make it anew.
+/// Runs a program until the part is gone, for a while at the most. After it has succeeded the kernel may
+/// take a moment: md removes an array's device in a work queue (drivers/md/md.c, `mddev_delayed_delete`),
+/// and to ask once more, which opens its node, would make it anew.
 pub(super) fn until_gone(
     machine: &dyn Machine,
     argv: &[&str],

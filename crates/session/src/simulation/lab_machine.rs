@@ -51,8 +51,8 @@ pub(super) fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named>
                 let delay = workloads::fio::START_DELAY.1.get() as f64 / spec.dilation;
                 spec.start_delay = Nanos::new(delay as u64);
             } else {
-                // Where the guest's clock is slowed, fio's jobs have been made before it is, and wait: so long
-                // that governors have seen idle CPUs.
+                // Where the guest's clock is slowed, fio's jobs have been made before it is, and wait: so
+                // long that governors have seen idle CPUs.
                 spec.costs.given.remove("fio_start");
                 spec.cpu.begins = Begins::Idle;
             }
