@@ -227,10 +227,11 @@ impl TryFrom<TrialRecord> for Trial {
     fn try_from(record: TrialRecord) -> Meaning<Self> {
         let lab = record.lab.map(LabAccount::from);
         let mut measurement = record.measurement.map(Measurement::try_from).transpose()?;
-        // Earlier versions kept the record alone.
+        // Earlier versions kept what the guest's recorder said, which samples before and after the pacing
+        // too.
         let frequency = lab.as_ref().and_then(domain::per_work::frequency_of);
         if let (Some((name, frequency)), Some(measurement)) = (frequency, &mut measurement) {
-            measurement.outcome.metrics.entry(name).or_insert(frequency);
+            measurement.outcome.metrics.insert(name, frequency);
         }
         Ok(Self {
             run: RunId(record.run),
