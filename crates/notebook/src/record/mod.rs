@@ -531,6 +531,12 @@ pub(crate) mod tests {
         #[test]
         fn every_trial_is_read_back_as_it_was(trial in trial()) {
             let file = write(&trial_text(&trial).unwrap());
+            let mut trial = trial;
+            // Of the lab the frequency is the record's.
+            let frequency = trial.lab.as_ref().and_then(domain::per_work::frequency_of);
+            if let (Some((name, frequency)), Some(measurement)) = (frequency, &mut trial.measurement) {
+                measurement.outcome.metrics.insert(name, frequency);
+            }
             prop_assert_eq!(read_trial(file.path()).unwrap(), trial);
         }
 
