@@ -247,15 +247,31 @@ fn figures(
 mod tests {
     use super::super::testing::{about, bare_machine, findings, fio_run, setting_run, tool_run, with_work};
     use super::*;
+    use crate::summary::RunData;
+    use crate::usage::Usage;
+    use domain::ids::TrialKey;
+    use domain::inventory::Inventory;
     use domain::study::Tool;
 
     const BUFFERED: &str = "rw=read bs=128k";
     const DIRECT: &str = "rw=read bs=1m direct=1";
 
-    fn direct_times(factor: f64) -> crate::summary::RunData {
+    fn direct_times(factor: f64) -> RunData {
         fio_run(&[BUFFERED, DIRECT], move |cell, block| {
             vec![("throughput", about([1e8, 1e8 * factor][cell], cell, block))]
         })
+    }
+
+    /// How many findings there are of reads of vda.
+    fn named(data: &RunData, usages: &[(TrialKey, Usage)], machine: &Inventory) -> usize {
+        let summary = crate::summarise::summarise(data, None);
+        let case = Case {
+            inventory: Some(machine),
+            target_device: Some("vda"),
+            usages,
+            ..Case::new(data, &summary)
+        };
+        (RULE.run)(&case).len()
     }
 
     #[test]
@@ -300,23 +316,15 @@ mod tests {
 
     #[test]
     fn a_disk_that_always_has_the_next_read_is_not_waited_for_by_its_latency() {
-        use super::super::testing::with_work;
-        use crate::usage::{DiskUsage, Usage};
+        use crate::usage::DiskUsage;
         let of = |transport: &str, reads: u64, busy_ms: u64, depth: f64| {
             let mut data = fio_run(&[BUFFERED], |cell, block| vec![("throughput", about(5e8, cell, block))]);
             with_work(&mut data, &[("vda", reads, reads * 131_072, 0, 0, busy_ms)]);
             let disk = DiskUsage { device: "vda".into(), depth: Some(depth), ..DiskUsage::default() };
             let usages = [(data.trials[0].key.clone(), Usage { disks: vec![disk], ..Usage::default() })];
-            let summary = crate::summarise::summarise(&data, None);
             let mut machine = bare_machine();
             machine.devices[0].transport = Some(transport.to_owned());
-            let case = Case {
-                inventory: Some(&machine),
-                target_device: Some("vda"),
-                usages: &usages,
-                ..Case::new(&data, &summary)
-            };
-            run(&case).len()
+            named(&data, &usages, &machine)
         };
         let sata = [of("sata", 4000, 1000, 1.0), of("sata", 4000, 1000, 1.9), of("sata", 4000, 800, 1.9)];
         assert_eq!(sata, [1, 0, 1]);
@@ -326,43 +334,27 @@ mod tests {
 
     #[test]
     fn large_pieces_are_no_finding_where_a_cpu_has_no_time_for_more() {
-        use crate::summarise::summarise;
-        use crate::usage::{CpuUsage, Usage};
+        use crate::usage::CpuUsage;
         let of = |size: u64, system| {
             let mut data = fio_run(&[BUFFERED], |cell, block| vec![("throughput", about(1e8, cell, block))]);
             with_work(&mut data, &[("vda", 800, 800 * size, 0, 0, 900)]);
             let cpus = vec![(0, CpuUsage { system, ..CpuUsage::default() })];
             let usages = [(data.trials[0].key.clone(), Usage { cpus, ..Usage::default() })];
-            let (summary, machine) = (summarise(&data, None), bare_machine());
-            let case = Case {
-                inventory: Some(&machine),
-                target_device: Some("vda"),
-                usages: &usages,
-                ..Case::new(&data, &summary)
-            };
-            (RULE.run)(&case).len()
+            named(&data, &usages, &bare_machine())
         };
         assert_eq!([of(131_072, 0.5), of(131_072, 0.98), of(16_384, 0.98)], [1, 0, 1]);
     }
 
     #[test]
     fn a_reader_of_more_than_the_window_leaves_the_device_idle_between() {
-        use crate::summarise::summarise;
-        use crate::usage::{CpuUsage, Usage};
+        use crate::usage::CpuUsage;
         let of = |block: &str, busy_ms, system| {
             let options = format!("rw=read bs={block}");
             let mut data = fio_run(&[&options], |cell, b| vec![("throughput", about(1e9, cell, b))]);
             with_work(&mut data, &[("vda", 1000, 1000 << 20, 0, 0, busy_ms)]);
             let cpus = vec![(0, CpuUsage { system, ..CpuUsage::default() })];
             let usages = [(data.trials[0].key.clone(), Usage { cpus, ..Usage::default() })];
-            let (summary, machine) = (summarise(&data, None), bare_machine());
-            let case = Case {
-                inventory: Some(&machine),
-                target_device: Some("vda"),
-                usages: &usages,
-                ..Case::new(&data, &summary)
-            };
-            (RULE.run)(&case).len()
+            named(&data, &usages, &bare_machine())
         };
         assert_eq!([of("1m", 800, 0.8), of("1m", 960, 0.8), of("1m", 800, 0.96)], [1, 0, 0]);
         assert_eq!(of("4k", 800, 0.8), 0);
