@@ -9,6 +9,7 @@
 )]
 
 use crate::support::{Place, lab};
+use assert_cmd::assert::OutputAssertExt;
 use domain::rng::Seed;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -125,6 +126,21 @@ fn an_idle_and_a_busy_server_give_an_answer() {
 fn a_simulated_raid5_gives_an_answer() {
     let typed = here(&Place::new(), "flyball run raid5-journal --on sim");
     assert!(verdict(&typed[0]).contains("decides"), "{}", typed[0].screen);
+}
+
+/// The README with its first example, whose run is called RUN there.
+const README: &str = include_str!("../../../README.md");
+
+#[test]
+fn the_readmes_first_example_is_what_the_program_says() {
+    let example = README.split("```text\n$ flyball ").nth(1).and_then(|rest| rest.split("```").next());
+    let (command, shown) = example.and_then(|text| text.split_once('\n')).unwrap();
+    let arguments: Vec<&str> = command.split(' ').collect();
+    let place = Place::new();
+    let assert = place.flyball(&arguments).env("COLUMNS", "80").assert().success();
+    let said = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let run = said.lines().find_map(|line| line.strip_prefix("Run")?.split_whitespace().next()).unwrap();
+    assert_eq!(said.replace(run, "RUN"), shown);
 }
 
 /// A volume of dm-crypt that is read under ondemand, by a newcomer's command.
