@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Flyball's events against `perf record` and `perf script`, in turns within one run: what is recorded a second
-without loss, what is decoded a second, and what fio loses of its IOPS. Needs root, perf, fio, losetup, and the
-release build of three examples:
+"""Flyball's events against `perf` and `trace-cmd`, in turns within one run: what is recorded a second without
+loss, what is decoded a second, and what fio loses of its IOPS. Needs root, perf, trace-cmd, fio, losetup, zram in
+the kernel, and the release build of three examples:
 
     cargo build --release -p recorder -p events --examples && benches/events/run.py [ROUNDS]
 """
@@ -23,7 +23,7 @@ EXAMPLES = Path(os.environ.get("EXAMPLES", ROOT / "target/release/examples"))
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 SECONDS = int(os.environ.get("SECONDS_EACH", "3"))
 HELD_IOPS = 100_000
-SETS = re.findall(r'"([a-z]+/[a-z_]+)"', (ROOT / "crates/events/src/set.rs").read_text())
+SETS = re.findall(r'"([a-z]+/[a-z_]+)"', (ROOT / "crates/domain/src/event_set.rs").read_text())
 DEFAULT = [name for name in dict.fromkeys(SETS) if not name.startswith("irq/")]
 
 
@@ -54,14 +54,29 @@ def perf(folder, names, command):
     return data
 
 
+def trace_cmd(folder, names, command):
+    """The same with trace-cmd: all CPUs, the same clock, its default buffers; and what it says when it ends."""
+    data = folder / "trace.dat"
+    events = [word for name in names for word in ("-e", name.replace("/", ":"))]
+    run(["trace-cmd", "record", "-q", "-C", "mono", "-o", data, *events, *command], cwd=folder)
+    return data
+
+
+def stats_of_trace_cmd(data):
+    """Events in a file of trace-cmd's, and those that found no room."""
+    stats = run(["trace-cmd", "report", "-i", data, "--stat"]).stdout
+    counts = lambda word: sum(int(count) for count in re.findall(rf"^{word}: (\d+)", stats, re.M))
+    return counts("read events") or counts("entries"), counts("overrun") + counts("dropped events")
+
+
 def decode_ours(path, times=1):
     words = run([EXAMPLES / "decode", path, times]).stdout.split()
     return {name: float(value) for name, value in zip(words[::2], words[1::2])}
 
 
-def decode_perf(data):
+def decode_text(command):
     """Lines, which are events, and seconds of CPU time."""
-    script = subprocess.Popen(["perf", "script", "-i", data], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    script = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     count = sum(chunk.count(b"\n") for chunk in iter(lambda: script.stdout.read(1 << 20), b""))
     _, status, usage = os.wait4(script.pid, 0)
     script.returncode = os.waitstatus_to_exitcode(status)
@@ -77,25 +92,50 @@ def stats_of_perf(data):
     return int(samples[1]) if samples else 0, lost if not raw or lost else "some"
 
 
-def recording(folder):
-    print("\n### Recorded a second on one core: two threads that yield to each other, `sched`\n")
-    print("| recorder | events a second | lost | yields a second |")
+def recording(folder, title, sets, command, done):
+    """What is recorded a second of a command, and what it then does a second by what it prints."""
+    print(f"\n### Recorded a second on one core: {title}, `{sets}`\n")
+    print("| recorder | events a second | lost | done a second |")
     print("|---|---|---|---|")
-    load = [EXAMPLES / "yield", SECONDS, 0]
-    rows = {"nobody": [], "flyball": [], "perf record": []}
+    names = [name for name in DEFAULT if name.startswith(f"{sets}/")]
+    out = folder / "said"
+    wrapped = ["sh", "-c", f"{shlex.join(map(str, command))} > {out}"]
+
+    def flyball():
+        found = decode_ours(ours(folder, sets, wrapped))
+        return found["events"], int(found["lost"])
+
+    recorders = {"nobody": lambda: (run(wrapped), (0, ""))[1], "flyball": flyball,
+                 "perf record": lambda: stats_of_perf(perf(folder, names, wrapped)),
+                 "trace-cmd record": lambda: stats_of_trace_cmd(trace_cmd(folder, names, wrapped))}
+    rows = {name: [] for name in recorders}
     for _ in range(ROUNDS):
-        text = run(load).stdout
-        rows["nobody"].append((0, "", yields(text)))
-        out = folder / "yields"
-        wrapped = ["sh", "-c", f"{' '.join(map(str, load))} > {out}"]
-        found = decode_ours(ours(folder, "sched", wrapped))
-        rows["flyball"].append((found["events"] / SECONDS, int(found["lost"]), yields(out.read_text())))
-        count, lost = stats_of_perf(perf(folder, [n for n in DEFAULT if n.startswith("sched/")], wrapped))
-        rows["perf record"].append((count / SECONDS, lost, yields(out.read_text())))
+        for name, record in recorders.items():
+            events, lost = record()
+            rows[name].append((events / SECONDS, lost, done(out.read_text())))
     for name, found in rows.items():
         lost = ", ".join(str(row[1]) for row in found)
         print(f"| {name} | {statistics.median(row[0] for row in found):,.0f} | {lost} "
               f"| {statistics.median(row[2] for row in found):,.0f} |")
+
+
+class Zram:
+    """A block device of the kernel's memory, whose bios end where they are submitted: two events each."""
+
+    def __enter__(self):
+        self.number = Path("/sys/class/zram-control/hot_add").read_text().strip()
+        Path(f"/sys/block/zram{self.number}/disksize").write_text("1G")
+        return f"/dev/zram{self.number}"
+
+    def __exit__(self, *_):
+        Path("/sys/class/zram-control/hot_remove").write_text(self.number)
+
+
+def bios(disk):
+    """Reads by one thread on one CPU, as many as it can."""
+    return ["fio", "--name=bios", f"--filename={disk}", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=io_uring",
+            "--iodepth=64", "--iodepth_batch_submit=32", "--iodepth_batch_complete_min=32", "--time_based",
+            "--gtod_reduce=1", "--norandommap", "--cpus_allowed=0", f"--runtime={SECONDS}", "--output-format=json"]
 
 
 def yields(text):
@@ -108,13 +148,16 @@ def decoding(folder, disk):
     print("|---|---|---|")
     job = fio(disk, None, folder / "fio.json")
     ours_file, perf_file = ours(folder, "default", job), perf(folder, DEFAULT, job)
-    rows = {"flyball, typed events": [], "flyball, facts": [], "perf script": []}
+    texts = {"perf script": ["perf", "script", "-i", perf_file],
+             "trace-cmd report": ["trace-cmd", "report", "-i", trace_cmd(folder, DEFAULT, job)]}
+    rows = {name: [] for name in ["flyball, typed events", "flyball, facts", *texts]}
     for _ in range(ROUNDS):
         found = decode_ours(ours_file, 10)
         rows["flyball, typed events"].append((found["events"], found["events"] / found["decode_s"]))
         rows["flyball, facts"].append((found["events"], found["events"] / found["facts_s"]))
-        count, seconds = decode_perf(perf_file)
-        rows["perf script"].append((count, count / seconds))
+        for name, command in texts.items():
+            count, seconds = decode_text(command)
+            rows[name].append((count, count / seconds))
     for name, found in rows.items():
         events = found[0][0] / (10 if name.startswith("flyball") else 1)
         print(f"| {name} | {events:,.0f} | {statistics.median(row[1] for row in found):,.0f} |")
@@ -140,7 +183,7 @@ def overhead(folder, disk, held):
     out = folder / "fio.json"
     job = fio(disk, held, out)
     names = ["nobody", "samples alone", "profile", "in-passing", "power,sched,work,timer,lock", "default", "all"]
-    rows = {name: [] for name in [*names, "perf record, profile", "perf record, default"]}
+    rows = {name: [] for name in [*names, "perf record, profile", "perf record, default", "trace-cmd, default"]}
     for _ in range(ROUNDS):
         for name in rows:
             events, lost = 0, ""
@@ -151,6 +194,9 @@ def overhead(folder, disk, held):
             elif name == "perf record, profile":
                 run(["perf", "record", "-a", "-q", "-g", "-e", "cpu-clock", "-c", "1003021", "-o", folder / "perf.data", *job],
                     cwd=folder)
+            elif name.startswith("trace-cmd"):
+                count, lost = stats_of_trace_cmd(trace_cmd(folder, DEFAULT, job))
+                events = count / SECONDS
             elif name.startswith("perf"):
                 count, lost = stats_of_perf(perf(folder, DEFAULT, job))
                 events = count / SECONDS
@@ -166,7 +212,7 @@ def overhead(folder, disk, held):
 
 
 def main():
-    for program in ["perf", "fio", "losetup"]:
+    for program in ["perf", "trace-cmd", "fio", "losetup"]:
         if not shutil.which(program):
             sys.exit(f"{program} is missing")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
@@ -182,7 +228,11 @@ def main():
             print(f"{os.cpu_count()} × {model[1] if model else platform.machine()}, Linux {platform.release()}, {version}, "
                   f"{run(['fio', '--version']).stdout.strip()}; {ROUNDS} rounds of {SECONDS} s, medians; "
                   f"load average before: {os.getloadavg()[0]:.2f}")
-            recording(folder)
+            load = [EXAMPLES / "yield", SECONDS, 0]
+            recording(folder, "two threads that yield to each other", "sched", load, yields)
+            with Zram() as memory:
+                said = lambda text: json.loads(text)["jobs"][0]["read"]["iops"]
+                recording(folder, "random reads of 4 KiB from memory (zram)", "block", bios(memory), said)
             decoding(folder, disk)
             for held in [HELD_IOPS, None]:
                 overhead(folder, disk, held)
