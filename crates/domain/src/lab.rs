@@ -245,6 +245,26 @@ pub struct PStateTable {
     pub stands_for: Option<f64>,
 }
 
+impl PStateTable {
+    /// The frequency at which a CPU executes in one of the states, by its number: its own, but for the state
+    /// by which `_PSS` names turbo, 1 MHz above the base. That state's follows from how much faster it is
+    /// than the base.
+    pub fn clock(&self, state: usize) -> Hertz {
+        match &self.states[state..] {
+            [turbo, base, ..] if turbo.is_turbo_above(base) => {
+                Hertz::from_khz((base.frequency.khz() as f64 * turbo.speed / base.speed).round() as u64)
+            }
+            [other, ..] => other.frequency,
+            [] => unreachable!("a state that is in the table"),
+        }
+    }
+
+    /// Whether the highest state is the one by which `_PSS` names turbo.
+    pub fn names_turbo(&self) -> bool {
+        matches!(&self.states[..], [turbo, base, ..] if turbo.is_turbo_above(base))
+    }
+}
+
 /// Which driver of the kernel chooses P-states.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PStateDriver {
@@ -360,6 +380,12 @@ pub struct PState {
     pub idle_watts: Option<f64>,
 }
 
+impl PState {
+    fn is_turbo_above(&self, base: &Self) -> bool {
+        self.frequency.khz() == base.frequency.khz() + 1_000
+    }
+}
+
 /// What is known of a trial from outside its guest: the ground truth that the recording inside is held
 /// against.
 #[derive(Clone, Debug, PartialEq)]
@@ -409,11 +435,15 @@ impl Pacing {
         all
     }
 
-    /// The mean frequency of the virtual CPUs while they executed; `None` where none did.
+    /// The mean frequency of the virtual CPUs while they executed; `None` where none did, or one did in a
+    /// state whose clock is not known.
     pub fn busy_frequency(&self) -> Option<Hertz> {
-        let states = || self.vcpus.iter().flat_map(|cpu| &cpu.states);
+        let states =
+            || self.vcpus.iter().flat_map(|cpu| &cpu.states).filter(|state| state.busy > Nanos::ZERO);
         let busy: f64 = states().map(|state| state.busy.secs()).sum();
-        let cycles: f64 = states().map(|state| state.busy.secs() * state.frequency.hz() as f64).sum();
+        let cycles: Option<f64> =
+            states().map(|state| Some(state.busy.secs() * state.clock?.hz() as f64)).sum();
+        let cycles = cycles?;
         (busy > 0.0).then(|| Hertz::from_khz((cycles / busy / 1e3).round() as u64))
     }
 
@@ -475,8 +505,11 @@ pub const MAX_TRANSITIONS: usize = 4_096;
 /// What one virtual CPU did in one P-state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateRecord {
-    /// The state's frequency.
+    /// The state's frequency, as the kernel sees it.
     pub frequency: Hertz,
+    /// That at which the CPU executed in it ([`PStateTable::clock`]); `None` where an earlier version did not
+    /// keep it.
+    pub clock: Option<Hertz>,
     /// Time in it, idle time included: what `cpufreq/stats/time_in_state` counts.
     pub time: Nanos,
     /// Time in it while not idle.

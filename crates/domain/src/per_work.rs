@@ -100,11 +100,14 @@ pub fn is_possible(name: &str, reports: impl Fn(&str) -> bool) -> bool {
     work.is_none_or(|work| reports(work.whole) || work.parts.iter().any(|part| reports(part)))
 }
 
-/// The mean frequency of a lab machine's CPUs while they executed, by the plugin's record. It replaces what
-/// the guest's own counters say, which the plugin answers for.
-pub fn frequency_of(account: &LabAccount) -> Option<(String, Metric)> {
-    let hertz = account.pacing.as_ref()?.busy_frequency()?;
-    Some((BUSY_FREQUENCY.to_owned(), metric(BUSY_FREQUENCY, hertz.hz() as f64)?))
+/// Makes the mean frequency of a paced lab machine's CPUs while they executed that of the plugin's record.
+/// What the guest's own counters say, which the plugin answers for, goes in any case: they count before and
+/// after the pacing too.
+pub fn set_frequency(account: &LabAccount, metrics: &mut BTreeMap<String, Metric>) {
+    let Some(pacing) = &account.pacing else { return };
+    metrics.remove(BUSY_FREQUENCY);
+    let of_record = pacing.busy_frequency().and_then(|hertz| metric(BUSY_FREQUENCY, hertz.hz() as f64));
+    metrics.extend(of_record.map(|metric| (BUSY_FREQUENCY.to_owned(), metric)));
 }
 
 /// Whether it comes from counters of energy.
@@ -150,6 +153,8 @@ mod tests {
     fn a_labs_frequency_is_the_mean_while_its_cpus_executed() {
         let state = |mhz, time, busy| StateRecord {
             frequency: Hertz::from_mhz(mhz),
+            // As _PSS names turbo.
+            clock: Some(Hertz::from_mhz(if mhz == 2001 { 3000 } else { mhz })),
             time: Nanos::from_millis(time),
             busy: Nanos::from_millis(busy),
             instructions: 0,
@@ -166,14 +171,19 @@ mod tests {
         let of = |vcpus| {
             let pacing = Pacing { pace: 1e7, began: None, span: Nanos::from_secs(1), vcpus, energy: None };
             let account = LabAccount { dilation: 1.0, slowed: 1.0, pacing: Some(pacing), disks: Vec::new() };
-            frequency_of(&account).map(|(name, metric)| (name, metric.value))
+            let guests = metric(BUSY_FREQUENCY, 1.0).unwrap();
+            let mut metrics = BTreeMap::from([(BUSY_FREQUENCY.to_owned(), guests)]);
+            set_frequency(&account, &mut metrics);
+            value(&metrics, BUSY_FREQUENCY)
         };
         let busy = vec![
-            vcpu(0, vec![state(3000, 100, 60), state(1000, 900, 20)]),
+            vcpu(0, vec![state(2001, 100, 60), state(1000, 900, 20)]),
             vcpu(1, vec![state(1000, 1000, 40)]),
         ];
-        assert_eq!(of(busy), Some((BUSY_FREQUENCY.to_owned(), 2e9)));
-        assert_eq!(of(vec![vcpu(0, vec![state(3000, 100, 0)])]), None);
+        assert_eq!(of(busy), Some(2e9));
+        assert_eq!(of(vec![vcpu(0, vec![state(3000, 100, 0)])]), None, "nothing was executed");
+        let unknown = StateRecord { clock: None, ..state(2001, 100, 60) };
+        assert_eq!(of(vec![vcpu(0, vec![unknown, state(1000, 900, 20)])]), None, "an earlier version's");
     }
 
     #[test]

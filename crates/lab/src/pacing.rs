@@ -403,13 +403,15 @@ impl Span {
 
 impl VcpuSpan {
     fn record(&self, cpu: u32, table: &PStateTable) -> VcpuRecord {
-        let states = self.states.iter().zip(&table.states).filter(|((time, _), _)| *time > Nanos::ZERO);
+        let states = self.states.iter().zip(&table.states).enumerate();
+        let states = states.filter(|(_, ((time, _), _))| *time > Nanos::ZERO);
         let changes = self.changes.iter().take(MAX_TRANSITIONS);
         VcpuRecord {
             cpu,
             states: states
-                .map(|((time, count), state)| StateRecord {
+                .map(|(number, ((time, count), state))| StateRecord {
                     frequency: state.frequency,
+                    clock: Some(table.clock(number)),
                     time: *time,
                     busy: count.busy,
                     instructions: count.instructions,

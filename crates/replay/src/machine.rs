@@ -118,6 +118,7 @@ impl Machine {
                 states,
                 turbo: Vec::new(),
                 transition: policy.transition_latency.unwrap_or(USUAL_TRANSITION),
+                transition_latency: policy.transition_latency.unwrap_or(USUAL_TRANSITION),
                 frequency_invariant: cpufreq
                     .frequency_invariant
                     .unwrap_or(inventory.is_virtual() != Some(true)),

@@ -45,6 +45,7 @@ fn machine(cpus: usize, in_force: &[(&str, &str)]) -> Machine {
                 states: vec![state(1000), state(2000)],
                 turbo: Vec::new(),
                 transition: Nanos::from_micros(10),
+                transition_latency: Nanos::from_micros(10),
                 frequency_invariant: true,
                 work_per_cycle: 1.0,
                 interrupts: Interrupts::Submitter,

@@ -49,6 +49,7 @@ pub const SHIPPED: &[ShippedStudy] = shipped![
     "oltp-governors",
     "oltp-hz",
     "oltp-idle-states",
+    "oltp-transition",
     "quick",
     "raid-levels",
     "raid-levels-depths",

@@ -467,6 +467,31 @@ fn a_governor_that_has_seen_idle_cpus_begins_at_the_lowest_frequency() {
     assert_eq!(begins("begins = \"idle\"\n"), (Begins::Idle, 500_000));
 }
 
+/// How fast a machine's CPU is at this time under constant work, from the lowest frequency on. Its kernel is
+/// older than 4.14: ondemand looks a thousand times as seldom as it takes to change, as it is told.
+fn under_work(lines: &str, at_ms: u64) -> u64 {
+    let text = MACHINE.replace("6.1.0", "4.4.0").replace("transition = \"10 us\"\n", lines);
+    let machine = MachineSpec::parse(&format!("{text}begins = \"idle\"\n")).unwrap();
+    let cpus = sim::assemble::cpus(&machine, &[]).unwrap();
+    let mut world = World::new(Core::new(cpus, DiskSet::new(Seed(1)), Seed(1)));
+    let steady = world.core.cpus.thread("steady", Role::Workload, 1);
+    let (me, seen) = (world.next_part(), Rc::default());
+    let looks = vec![at_ms * 1_000_000];
+    let load = Naps { me, steady, napping: steady, works: vec![], looks, seen: Rc::clone(&seen) };
+    load.start(&mut world.core);
+    world.add(Box::new(load));
+    world.run(SECOND, None, &mut ());
+    seen.take()[0]
+}
+
+#[test]
+fn how_often_a_governor_looks_follows_from_the_latency_that_the_kernel_is_told() {
+    let slow = "transition = \"500 us\"\n";
+    let quick = format!("{slow}transition_latency = \"10 us\"\n");
+    assert_eq!([under_work(slow, 60), under_work(slow, 600)], [500_000, 1_000_000]);
+    assert_eq!([under_work(&quick, 5), under_work(&quick, 60)], [500_000, 1_000_000]);
+}
+
 #[test]
 fn what_a_machine_file_cannot_say_of_idle_time_and_the_beginning_is_named_with_its_line() {
     let error = |line: &str| MachineSpec::parse(&format!("{MACHINE}{line}\n")).unwrap_err().to_string();

@@ -92,6 +92,7 @@ pub fn about(value: f64, cell: usize, block: u32) -> f64 {
 pub fn account(below: f64) -> LabAccount {
     let state = |mhz, share: f64| StateRecord {
         frequency: Hertz::from_mhz(mhz),
+        clock: Some(Hertz::from_mhz(mhz)),
         time: Nanos::new((share * 1e9) as u64),
         busy: Nanos::new((share * 8e8) as u64),
         instructions: 1,

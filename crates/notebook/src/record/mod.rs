@@ -426,10 +426,15 @@ pub(crate) mod tests {
 
     fn vcpu() -> impl Strategy<Value = VcpuRecord> {
         let hertz = || any::<u64>().prop_map(Hertz::from_hz);
-        let state =
-            (hertz(), nanos(), nanos(), any::<u64>()).prop_map(|(frequency, time, busy, instructions)| {
-                StateRecord { frequency, time, busy, instructions }
-            });
+        let state = (hertz(), hertz(), nanos(), nanos(), any::<u64>()).prop_map(
+            |(frequency, clock, time, busy, count)| StateRecord {
+                frequency,
+                clock: Some(clock),
+                time,
+                busy,
+                instructions: count,
+            },
+        );
         let transitions = vec((nanos(), hertz()), 0..3);
         let idle = (any::<String>(), any::<u64>(), nanos()).prop_map(|(name, entries, time)| IdleRecord {
             name,
@@ -533,9 +538,8 @@ pub(crate) mod tests {
             let file = write(&trial_text(&trial).unwrap());
             let mut trial = trial;
             // Of the lab the frequency is the record's.
-            let frequency = trial.lab.as_ref().and_then(domain::per_work::frequency_of);
-            if let (Some((name, frequency)), Some(measurement)) = (frequency, &mut trial.measurement) {
-                measurement.outcome.metrics.insert(name, frequency);
+            if let (Some(account), Some(measurement)) = (&trial.lab, &mut trial.measurement) {
+                domain::per_work::set_frequency(account, &mut measurement.outcome.metrics);
             }
             prop_assert_eq!(read_trial(file.path()).unwrap(), trial);
         }

@@ -227,11 +227,9 @@ impl TryFrom<TrialRecord> for Trial {
     fn try_from(record: TrialRecord) -> Meaning<Self> {
         let lab = record.lab.map(LabAccount::from);
         let mut measurement = record.measurement.map(Measurement::try_from).transpose()?;
-        // Earlier versions kept what the guest's recorder said, which samples before and after the pacing
-        // too.
-        let frequency = lab.as_ref().and_then(domain::per_work::frequency_of);
-        if let (Some((name, frequency)), Some(measurement)) = (frequency, &mut measurement) {
-            measurement.outcome.metrics.insert(name, frequency);
+        // Earlier versions kept what the guest's recorder said, or that of a state's name.
+        if let (Some(account), Some(measurement)) = (&lab, &mut measurement) {
+            domain::per_work::set_frequency(account, &mut measurement.outcome.metrics);
         }
         Ok(Self {
             run: RunId(record.run),

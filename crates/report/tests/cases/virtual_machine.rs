@@ -34,6 +34,7 @@ pub fn account(governor: &str, dilation: f64) -> LabAccount {
     let shares = shares(governor);
     let state = |(mhz, share): (&u64, &f64)| StateRecord {
         frequency: Hertz::from_mhz(*mhz),
+        clock: Some(Hertz::from_mhz(*mhz)),
         time: of(share * span_s),
         busy: of(share * span_s * 0.81),
         instructions: (share * span_s * 0.81 * 2e7 * *mhz as f64 / 2800.0) as u64,

@@ -178,7 +178,7 @@ impl LabModels {
         if let Some(measurement) = &mut trial.measurement {
             let metrics = &mut measurement.outcome.metrics;
             add_energy(&account, metrics);
-            metrics.extend(per_work::frequency_of(&account));
+            per_work::set_frequency(&account, metrics);
             let is_modelled = measurement.outcome.metrics.contains_key(ENERGY_MODELLED);
             // What the guest counted is in its trace, and in no metric.
             if let Some(recorder) = measurement.recorder.as_mut().filter(|_| is_modelled) {

@@ -26,11 +26,7 @@ const LAB_UNPACED: &str = "lab-unpaced";
 pub(super) fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
     let mut named = load(if cell.pstates.is_some() { LAB } else { LAB_UNPACED }, folder)?;
     let (lab, spec) = (&study.lab, &mut named.spec);
-    let given = cell.kernel.as_deref().and_then(KernelVersion::parse);
-    // A series alone is its newest release, as the machine's own is.
-    if let Some(kernel) =
-        given.filter(|given| (given.major, given.minor) != (spec.kernel.major, spec.kernel.minor))
-    {
+    if let Some(kernel) = cell.kernel.as_deref().and_then(|given| kernel_of(given, spec.kernel)) {
         spec.kernel = kernel;
     }
     spec.memory = lab.memory;
@@ -44,7 +40,7 @@ pub(super) fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named>
             let table = tables::of_lab(lab, name, folder)?;
             let rate = dilation.map_or(table.stands_for.unwrap_or(table.pace), |d| table.pace * d);
             cpus_of(&table, &mut spec.cpu);
-            spec.cpu.work_per_cycle = rate / (table.states[0].frequency.hz() as f64);
+            spec.cpu.work_per_cycle = rate / (table.clock(0).hz() as f64);
             let dilated = lab.clock().divide(rate / table.pace);
             spec.dilation = dilated.stretched;
             if dilated.slowed == 1.0 {
@@ -70,14 +66,27 @@ pub(super) fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named>
     Ok(named)
 }
 
+/// The release that a study asks for. A series alone, as `6.12`, is its newest release: the machine's own
+/// where it has one of that series, for which `None` stands.
+fn kernel_of(given: &str, machine: KernelVersion) -> Option<KernelVersion> {
+    let release = KernelVersion::parse(given)?;
+    let is_series = given.split('.').count() == 2;
+    let is_machine = (release.major, release.minor) == (machine.major, machine.minor);
+    (!(is_series && is_machine)).then_some(release)
+}
+
 /// The CPUs of a guest with this table: its driver, P-states, turbo, idle states, and what its processor
 /// chooses by itself as the lab's plugin has it.
 fn cpus_of(table: &PStateTable, cpu: &mut CpuSpec) {
     cpu.states = table.states.iter().rev().map(pstate).collect();
     cpu.shared = table.domains == PStateDomains::Shared;
-    cpu.transition = table.latency;
+    // The plugin's CPUs change at once, whatever the table tells the kernel.
+    cpu.transition = Nanos::ZERO;
+    cpu.transition_latency = table.latency;
     cpu.processor = table.processor;
-    cpu.base = table.states[0].frequency;
+    cpu.base = table.states[usize::from(table.names_turbo())].frequency;
+    // acpi-cpufreq's limit is in its table; a guest's CPUs go as far however many are busy.
+    cpu.turbo = table.names_turbo().then(|| table.clock(0)).into_iter().collect();
     let idle_watts = table.states.iter().filter_map(|state| state.idle_watts).next().unwrap_or(0.0);
     // acpi_idle has a state besides in which the CPU loops.
     let poll = domain::lab::IdleState { name: "POLL".to_owned(), latency: Nanos::ZERO, watts: None };
@@ -146,6 +155,14 @@ mod tests {
     }
 
     #[test]
+    fn a_release_that_is_asked_for_is_kept_and_a_series_is_the_machines_own() {
+        let own = KernelVersion::parse("6.12.94").unwrap();
+        assert_eq!(kernel_of("6.12", own), None);
+        assert_eq!(kernel_of("6.12.1", own), KernelVersion::parse("6.12.1"));
+        assert_eq!(kernel_of("6.1", own), KernelVersion::parse("6.1"));
+    }
+
+    #[test]
     fn a_table_gives_the_model_its_driver_turbo_idle_states_and_the_processors_own_choice() {
         let cpu = machine("pstates = \"i7-6700k-hwp\"\npace = 1e7\ndilation = 210\n").cpu;
         assert_eq!(
@@ -166,7 +183,12 @@ mod tests {
         );
         let driver = |table: &str| machine(&format!("pstates = \"{table}\"\n")).cpu.driver;
         assert_eq!(driver("i7-6700k-pstate"), Driver::IntelPstate);
-        assert_eq!(driver("i7-6700k-acpi"), Driver::AcpiCpufreq);
+        let acpi = machine("pstates = \"i7-6700k-acpi\"\n").cpu;
+        assert_eq!(acpi.driver, Driver::AcpiCpufreq);
+        assert_eq!(
+            [acpi.states.last().unwrap().frequency, acpi.base, acpi.turbo[0]],
+            [4001, 4000, 4200].map(Hertz::from_mhz)
+        );
         assert_eq!(driver("zen3-server"), Driver::AmdPstateEpp);
     }
 }

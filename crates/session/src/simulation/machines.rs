@@ -53,9 +53,11 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
     "wd-green-server",
     "xeon-e5-acpi",
     "xeon-e5-acpi-turbo",
+    "xeon-e5-acpi-turbo-quick",
     "xeon-e5-pstate",
     "xeon-e5-pstate-hz1000",
-    "xeon-e5-pstate-hz300"
+    "xeon-e5-pstate-hz300",
+    "xeon-e5-pstate-quick"
 ];
 
 /// The command that lists them.

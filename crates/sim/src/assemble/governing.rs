@@ -244,7 +244,7 @@ impl<'a> Governing<'a> {
             min: self.min.max(lowest),
             max: self.max.min(highest),
             current: highest,
-            transition_latency_ns: cpu.transition.get(),
+            transition_latency_ns: cpu.transition_latency.get(),
             fast_switch: cpus.len() == 1,
             frequency_invariant: cpu.frequency_invariant,
             driver: governors::driver::Driver::Frequencies,

@@ -75,6 +75,7 @@ struct CpuTable {
     state: Spanned<Vec<StateTable>>,
     turbo_mhz: Option<Spanned<Vec<u64>>>,
     transition: Span,
+    transition_latency: Option<Span>,
     frequency_invariant: Option<bool>,
     #[serde(default)]
     work_per_cycle: Option<Spanned<f64>>,
@@ -321,6 +322,7 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
         states,
         turbo,
         transition: Nanos::new(table.transition.0.get()),
+        transition_latency: Nanos::new(table.transition_latency.unwrap_or(table.transition).0.get()),
         frequency_invariant: table.frequency_invariant.unwrap_or(true),
         work_per_cycle: work,
         interrupts,

@@ -73,7 +73,7 @@ impl MachineSpec {
                 false => Vec::new(),
             },
             epp: matches!(cpu.driver, Driver::IntelPstateHwp | Driver::AmdPstateEpp).then(|| cpu.epp.clone()),
-            transition_latency: Some(cpu.transition),
+            transition_latency: Some(cpu.transition_latency),
             ..Policy::default()
         };
         let intel = matches!(cpu.driver, Driver::IntelPstate | Driver::IntelPstateHwp);

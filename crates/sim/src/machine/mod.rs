@@ -116,6 +116,9 @@ pub struct CpuSpec {
     pub turbo: Vec<Hertz>,
     /// From a request to its effect.
     pub transition: Nanos,
+    /// What the kernel believes of it (`cpuinfo_transition_latency`): firmware's word under acpi-cpufreq.
+    /// Governors derive from it how often they look.
+    pub transition_latency: Nanos,
     /// Whether the scheduler knows at which frequency a CPU runs (`arch_scale_freq_invariant`).
     pub frequency_invariant: bool,
     /// What a clock cycle executes, in the unit in which costs are given; 1 where these are cycles.

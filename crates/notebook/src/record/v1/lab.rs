@@ -53,6 +53,9 @@ struct IdleTimeRecord {
 #[serde(deny_unknown_fields)]
 struct TimeRecord {
     hz: u64,
+    /// Where it is another. Earlier versions kept none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clock_hz: Option<u64>,
     time_ns: u64,
     busy_ns: u64,
     instructions: u64,
@@ -173,6 +176,7 @@ impl From<&StateRecord> for TimeRecord {
     fn from(state: &StateRecord) -> Self {
         Self {
             hz: state.frequency.hz(),
+            clock_hz: state.clock.filter(|clock| *clock != state.frequency).map(Hertz::hz),
             time_ns: state.time.get(),
             busy_ns: state.busy.get(),
             instructions: state.instructions,
@@ -182,13 +186,21 @@ impl From<&StateRecord> for TimeRecord {
 
 impl From<TimeRecord> for StateRecord {
     fn from(record: TimeRecord) -> Self {
+        let frequency = Hertz::from_hz(record.hz);
         Self {
-            frequency: Hertz::from_hz(record.hz),
+            frequency,
+            clock: record.clock_hz.map(Hertz::from_hz).or((!is_named_turbo(frequency)).then_some(frequency)),
             time: Nanos::new(record.time_ns),
             busy: Nanos::new(record.busy_ns),
             instructions: record.instructions,
         }
     }
+}
+
+/// Whether it may be the state by which ACPI names turbo, 1 MHz above a base of whole ten: what a CPU
+/// executes at in it, no record of an earlier version says.
+fn is_named_turbo(frequency: Hertz) -> bool {
+    frequency.khz() % 10_000 == 1_000
 }
 
 impl From<&DiskService> for ServiceRecord {
