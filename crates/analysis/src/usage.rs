@@ -25,6 +25,9 @@ pub struct Usage {
     pub machine: Option<CpuUsage>,
     /// Each CPU by its number, in the trace's order.
     pub cpus: Vec<(u32, CpuUsage)>,
+    /// By its number, the share of each CPU's time in which a thread ran, where events tell that and nobody
+    /// sampled what it did: [`Usage::cpus`] is empty then.
+    pub ran: Vec<(u32, f64)>,
     /// Block devices that did anything, the busiest first.
     pub disks: Vec<DiskUsage>,
     /// How long tasks waited for what they needed.
@@ -166,6 +169,7 @@ impl Usage {
             span: trace.times.last().copied().unwrap_or_default().saturating_sub(first),
             machine: cpu(trace, "cpu").or_else(|| together(&cpus)),
             cpus,
+            ran: ran(trace),
             disks,
             pressure: Pressure {
                 cpu: stalled(trace, "cpu"),
@@ -192,6 +196,12 @@ fn mean_of(steps: impl Iterator<Item = Step>) -> Option<f64> {
         |(sum, time): (f64, f64), step: Step| (sum + step.value * length(&step), time + length(&step));
     let (sum, time) = steps.fold((0.0, 0.0), weigh);
     (time > 0.0).then(|| sum / time)
+}
+
+fn ran(trace: &Trace) -> Vec<(u32, f64)> {
+    let share =
+        |cpu: &str| Some((cpu.parse().ok()?, mean(trace, &format!("cpu{cpu}.ran_ns"), 1e-9)?.min(1.0)));
+    names_between(trace, "cpu", ".ran_ns").into_iter().filter_map(share).collect()
 }
 
 fn awake(trace: &Trace) -> Vec<(u32, Awake)> {
@@ -374,6 +384,13 @@ pub(crate) mod tests {
         let usage = Usage::of(&growing(3, &counters));
         assert_eq!(usage.cpus.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [0, 1]);
         is(usage.machine.unwrap().busy(), 0.6);
+    }
+
+    #[test]
+    fn where_threads_were_seen_to_run_a_cpu_has_the_share_of_its_time_and_nothing_else() {
+        let usage = Usage::of(&growing(3, &[("cpu1.ran_ns", 250_000_000), ("cpu10.ran_ns", 1_000_000_000)]));
+        assert_eq!(usage.ran, [(1, 0.25), (10, 1.0)]);
+        assert!(usage.cpus.is_empty() && usage.machine.is_none());
     }
 
     #[test]

@@ -12,6 +12,13 @@ pub struct Replay {
     /// One of its trials [default: the first that counts]
     #[arg(value_name = "TRIAL")]
     pub trial: Option<String>,
+    /// The machine that it was recorded on, where the run does not hold it: what `flyball inspect --json`
+    /// said there, or a simulated machine whose CPUs are like it
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
+    /// What was in force while it was recorded, where the machine has something else: `governor=ondemand`
+    #[arg(long, value_name = "SETTING=VALUE", value_parser = request)]
+    pub in_force: Vec<SettingRequest>,
     /// Predict this governor; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub governor: Vec<String>,

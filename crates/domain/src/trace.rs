@@ -19,7 +19,9 @@
 //! | `recorder.ns` | ns of CPU time | the recorder's own thread |
 //!
 //! An imported trace has the same names where the meaning is the same (a share of an interval becomes a
-//! counter that grew by it), and `tool.object.quantity` for everything else (docs/IMPORT.md).
+//! counter that grew by it), and `tool.object.quantity` for everything else (docs/IMPORT.md). Of events there
+//! is `cpu0.ran_ns`, how long threads ran on a CPU, and the time at frequencies is by CPU, for no event names
+//! a policy: `freq.cpu0.time.2800000`.
 
 use crate::time::{Nanos, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -193,7 +193,7 @@ impl Import {
                 commands: item.part.command.iter().cloned().collect(),
                 duration: item.part.elapsed().unwrap_or(Nanos::ZERO),
                 roles: item.part.roles.clone(),
-                threads: Vec::new(),
+                threads: item.part.threads.clone(),
                 disks: Vec::new(),
                 recorder: None,
                 profile: item.part.profile.clone(),
@@ -253,6 +253,10 @@ fn join_trace(parts: &mut Vec<(usize, usize, Part)>) {
     }
     part.started = part.started.or(samples.started);
     part.samples = samples.samples;
+    if part.roles.is_empty() {
+        part.roles = samples.roles;
+    }
+    part.threads = samples.threads;
     *series_file = samples_file;
 }
 

@@ -2,7 +2,7 @@
 //! was in force.
 
 use crate::flows::{Ran, Unseen, run};
-use crate::load::Load;
+use crate::load::{Load, NotRecorded};
 use crate::machine::Machine;
 use domain::bench::BenchError;
 use domain::setting::SettingRequest;
@@ -52,6 +52,10 @@ const FREQUENCY_WITHIN: f64 = 0.2;
 /// The share of CPU time that waits for memory at most, where no counter tells: assumed. The kernel's part of
 /// storage moves few bytes that are not in a cache, or streams them.
 pub const MOST_STALLED: f64 = 0.25;
+
+/// CPU time of interrupts that no event shows, as a share of what is shown of a request's, at most: assumed.
+/// An interrupt that comes while a CPU is idle takes none of anybody's time.
+pub const UNSEEN_INTERRUPTS: f64 = 0.25;
 
 /// Steps of a fit; each takes a run.
 const STEPS: usize = 14;
@@ -106,6 +110,9 @@ struct End {
     stalled: f64,
     overlap: f64,
     spread: f64,
+    /// Seconds of interrupts' CPU time for a request.
+    interrupts: f64,
+    waits_for_io: bool,
     device_limit: Option<f64>,
     wait: Wait,
     /// How closely rate and CPU time have to come out, as a share.
@@ -129,6 +136,8 @@ fn ends(load: &Load) -> Vec<End> {
         stalled: 0.0,
         overlap: load.overlap / 2.0,
         spread: SPREAD,
+        interrupts: load.interrupts,
+        waits_for_io: load.waits_for_io,
         device_limit: None,
         wait: Wait::Fitted(load.disk_latency.unwrap_or(f64::MAX)),
         within: CLOSE,
@@ -148,6 +157,13 @@ fn ends(load: &Load) -> Vec<End> {
         all.extend([least, 2 * load.in_flight].map(|in_flight| End { in_flight, ..usual }));
         all.push(End { in_flight: least, wait: Wait::None, ..usual });
     }
+    if load.not_recorded.contains(&NotRecorded::Interrupts) {
+        let interrupts = load.interrupts + UNSEEN_INTERRUPTS * load.cpu_seconds();
+        all.push(End { interrupts, ..usual });
+    }
+    if load.not_recorded.contains(&NotRecorded::WaitsForIo) {
+        all.push(End { waits_for_io: !load.waits_for_io, ..usual });
+    }
     if load.in_flight > 1 {
         // Whether a device that serves several could serve more, nobody has seen.
         all.push(End { device_limit: Some(load.rate), ..usual });
@@ -166,19 +182,22 @@ pub(crate) struct FittedEnd {
     pub(crate) unseen: Unseen,
     pub(crate) ran: Ran,
     is_of_cpus: bool,
+    /// CPU time of all that ran, by request, in seconds: recorded, with what was not seen.
+    cpu: f64,
 }
 
 impl FittedEnd {
     /// Whether it gives what was recorded; one that cannot is no end of anything.
     pub(crate) fn fits(&self, load: &Load) -> bool {
         let of_rate = if self.is_of_cpus { 0.0 } else { (self.ran.rate / load.rate - 1.0).abs() };
-        of_rate.max((self.ran.cpu_seconds / load.all_cpu_seconds() - 1.0).abs()) <= FITS_WITHIN
+        of_rate.max((self.ran.cpu_seconds / self.cpu - 1.0).abs()) <= FITS_WITHIN
     }
 }
 
 fn fitted(machine: &Machine, load: &Load, end: End) -> Result<FittedEnd, BenchError> {
     let highest = machine.spec.cpu.states.last().map_or(1e9, |state| state.frequency.hz() as f64);
-    let (period, cpu) = (f64::from(end.in_flight) / load.rate, load.all_cpu_seconds());
+    let cpu = load.all_cpu_seconds() + end.interrupts - load.interrupts;
+    let period = f64::from(end.in_flight) / load.rate;
     let at = load.frequency.unwrap_or(highest).min(highest);
     // Ticks are a part of the CPU time that was recorded, and are executed beside the load here.
     let ticks = load.tick * machine.spec.hz as f64 * highest / at;
@@ -191,6 +210,8 @@ fn fitted(machine: &Machine, load: &Load, end: End) -> Result<FittedEnd, BenchEr
         in_flight: end.in_flight,
         stalled: end.stalled,
         overlap: end.overlap,
+        interrupts: end.interrupts,
+        waits_for_io: end.waits_for_io,
         spread: end.spread,
         device_limit: end.device_limit,
     };
@@ -219,5 +240,5 @@ fn fitted(machine: &Machine, load: &Load, end: End) -> Result<FittedEnd, BenchEr
         unseen.wait = (unseen.wait + damping * longer).max(0.0);
     }
     let (_, unseen, ran) = best.unwrap_or((0.0, unseen, Ran::default()));
-    Ok(FittedEnd { unseen, ran, is_of_cpus: matches!(end.wait, Wait::None) })
+    Ok(FittedEnd { unseen, ran, is_of_cpus: matches!(end.wait, Wait::None), cpu })
 }

@@ -30,6 +30,10 @@ pub(crate) struct Unseen {
     pub(crate) in_flight: u32,
     /// The share of CPU time that passes while the device works.
     pub(crate) overlap: f64,
+    /// Seconds of interrupts' CPU time for a request, recorded or not.
+    pub(crate) interrupts: f64,
+    /// Whether a CPU that waits for the device counts as waiting for I/O.
+    pub(crate) waits_for_io: bool,
     /// Waits differ from their mean by this share of it at most.
     pub(crate) spread: f64,
     /// Completions of the device a second at most; `None`: as many as come.
@@ -266,9 +270,9 @@ fn flows(world: &mut World, load: &Load, unseen: Unseen, done: Rc<RefCell<u64>>)
         me: world.next_part(),
         stations,
         requests: vec![Request::default(); unseen.in_flight as usize],
-        interrupt: cost(load.interrupts * (1.0 - unseen.overlap)),
-        beside: cost(load.cpu_seconds() * unseen.overlap),
-        waits_for_io: load.waits_for_io,
+        interrupt: cost(unseen.interrupts * (1.0 - unseen.overlap)),
+        beside: cost((load.cpu_seconds() + unseen.interrupts - load.interrupts) * unseen.overlap),
+        waits_for_io: unseen.waits_for_io,
         wait: unseen.wait,
         spread: unseen.spread,
         spacing: unseen.device_limit.map_or(0, |rate| (1e9 / rate) as Time),

@@ -14,6 +14,7 @@
 //!
 //! What samples do not tell is bounded by running both ends: the share of CPU time that waits for memory, so
 //! that no frequency shortens it, and whether a device that has several requests in flight could take more.
+//! So is what a recording of another tool does not hold ([`NotRecorded`]).
 //!
 //! Left out: loads whose requests come at a rate of their own (they gain latency, not throughput), phases of
 //! a load that differ from each other, SMT, policies that some but not all CPUs share.
@@ -31,8 +32,8 @@ mod predict;
 mod steady;
 mod what_if;
 
-pub use fit::{Fit, MOST_STALLED, Replay};
-pub use load::{Demand, Load, Unfit};
+pub use fit::{Fit, MOST_STALLED, Replay, UNSEEN_INTERRUPTS};
+pub use load::{Demand, Load, NotRecorded, Unfit};
 pub use machine::{Machine, UnknownMachine, is_of_cpus};
 pub use predict::{Estimate, Prediction};
 pub use what_if::{WhatIf, asked, what_matters};

@@ -1,13 +1,15 @@
 //! A load as a closed loop: how many requests are in flight, and what CPU time each takes of whom.
 
 use crate::steady;
+use analysis::residency::PStates;
 use analysis::stats::quantile::median;
 use analysis::usage::{DiskUsage, Transfers, Usage};
 use domain::order;
+use domain::outcome::CPU_BUSY;
 use domain::time::Nanos;
 use domain::trace::{Role, Trace};
-use domain::trial::{Trial, Validity};
-use std::collections::BTreeMap;
+use domain::trial::{Provenance, Trial, Validity};
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// Why a trial cannot be replayed.
@@ -33,9 +35,58 @@ pub enum Unfit {
         "a load ran beside its workload, which is not told apart in what the CPUs and disks did; replay a trial without one"
     )]
     Beside,
+    /// Samples of another tool do not count what was asked for.
+    #[error(
+        "its samples do not say how many requests there were; import them with the report of the tool that made these, \
+         `flyball import --together REPORT SAMPLES`, or record `{RECORD}`"
+    )]
+    NoReport,
     /// Nobody's CPU time was recorded.
-    #[error("no CPU time of its threads was recorded")]
+    #[error(
+        "it has neither CPU time of threads nor how busy each CPU was (`sar -u -P ALL` shows that); record `{RECORD}`"
+    )]
     NoCpuTime,
+    /// Events do not say who ran.
+    #[error("none of its events says who ran (sched:sched_switch), or these were lost; record `{RECORD}`")]
+    NoSwitches,
+    /// Events say who ran for a part of the time alone.
+    #[error(
+        "who ran is not known for more than 5% of the CPUs' time: events were lost, or those of one command alone were recorded; \
+         record all CPUs, `{RECORD}`, with larger buffers (`-m 64M`) if it says that it lost events"
+    )]
+    UnknownTime,
+    /// Events do not say when requests were on their way.
+    #[error(
+        "none of its events says when a request began and when it ended (block:block_rq_issue, block:block_rq_complete), or no \
+         block device did anything; record `{RECORD}` while the load runs"
+    )]
+    NoRequests,
+}
+
+/// What another tool has to record.
+const RECORD: &str = "perf record -a -e sched:sched_switch,sched:sched_waking,block:block_rq_issue,block:block_rq_complete,\
+power:cpu_frequency -- sleep 10";
+
+/// What a recording does not hold, so that both ends of it are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotRecorded {
+    /// CPU time of interrupts that came while a CPU was idle.
+    Interrupts,
+    /// Whether an idle CPU waited for I/O.
+    WaitsForIo,
+    /// Whose CPU time was whose: all of it is the load's, in as many threads as there are requests.
+    Roles,
+}
+
+impl NotRecorded {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Interrupts => "interrupts_of_idle_cpus",
+            Self::WaitsForIo => "waits_for_io",
+            Self::Roles => "roles",
+        }
+    }
 }
 
 /// The CPU time of a request in threads of one kind, one after the other with those of the others.
@@ -80,6 +131,8 @@ pub struct Load {
     pub beside: f64,
     /// What the kernel's tick executes on a CPU that is busy, in seconds at the highest frequency.
     pub tick: f64,
+    /// What was not recorded of all this.
+    pub not_recorded: BTreeSet<NotRecorded>,
 }
 
 /// Instructions of a tick: timekeeping, accounting, RCU. By the plugin's record of two trials of the lab at
@@ -114,6 +167,12 @@ const IOWAIT: f64 = 0.2;
 /// Threads for which no request waits.
 const BESIDE: [Role; 2] = [Role::Flyball, Role::Kernel];
 
+/// A command that lets time pass while all else is recorded is no load: `perf record -a -- sleep 10`.
+const SLEEPERS: [&str; 1] = ["sleep"];
+
+/// Programs that record, of other tools.
+const RECORDERS: [&str; 2] = ["perf", "trace-cmd"];
+
 impl Load {
     /// The load of a trial, by the part of its trace in which it was under way; `depth`: how many requests
     /// its workload keeps in flight, where its options say.
@@ -146,16 +205,45 @@ impl Load {
         if seconds < SHORTEST {
             return Err(Unfit::Short(measured.duration));
         }
-        let (counted, rate) =
-            rate(trial, usage).filter(|(_, rate)| RATES.contains(rate)).ok_or(Unfit::NoWork)?;
+        let is_of_events = is_of_events(trial, usage);
         let of_trial = || measured.roles.iter().map(|(role, used)| (*role, used.secs() / seconds)).collect();
-        let roles: BTreeMap<Role, f64> = roles.unwrap_or_else(of_trial);
+        let mut roles: BTreeMap<Role, f64> = roles.unwrap_or_else(of_trial);
         if roles.contains_key(&Role::Beside) || measured.roles.contains_key(&Role::Beside) {
             return Err(Unfit::Beside);
         }
+        let has_roles = !roles.is_empty();
+        if is_of_events && !has_roles {
+            return Err(Unfit::NoSwitches);
+        }
+        if is_of_events && trial.metric(CPU_BUSY).is_none() {
+            return Err(Unfit::UnknownTime);
+        }
+        let no_work = match trial.provenance {
+            Provenance::Imported if is_of_events => Unfit::NoRequests,
+            Provenance::Imported => Unfit::NoReport,
+            _ => Unfit::NoWork,
+        };
+        let (counted, rate) = rate(trial, usage).filter(|(_, rate)| RATES.contains(rate)).ok_or(no_work)?;
+        if !has_roles {
+            let executed = usage.cpus.iter().map(|(_, cpu)| cpu.user + cpu.system).sum::<f64>();
+            roles.extend((executed > 0.0).then_some((Role::Other, executed)));
+        }
         // Where no command or process was followed, what the machine's programs did is the load.
-        let is_followed = roles.contains_key(&Role::Workload);
-        let is_beside = |role: &Role| BESIDE.contains(role) || *role == Role::Other && is_followed;
+        let is_followed =
+            roles.contains_key(&Role::Workload) && share_of(trial, Role::Workload, &SLEEPERS) < 1.0;
+        let is_beside = |role: &Role| match role {
+            Role::Workload => !is_followed,
+            Role::Other => is_followed,
+            other => BESIDE.contains(other),
+        };
+        let recorders = match roles.get_mut(&Role::Other).filter(|_| !is_followed) {
+            Some(others) => {
+                let own = *others * share_of(trial, Role::Other, &RECORDERS);
+                *others -= own;
+                own
+            }
+            None => 0.0,
+        };
         let of_load = roles.iter().filter(|(role, _)| !is_beside(role) && **role != Role::Interrupt);
         let of_load: BTreeMap<Role, f64> = of_load.map(|(role, used)| (*role, *used)).collect();
         let whole: f64 = of_load.values().sum();
@@ -166,13 +254,8 @@ impl Load {
         let counted_interrupts = usage.machine.map_or(0.0, |machine| machine.interrupts * cpus);
         let own_threads = roles.get(&Role::Interrupt).copied().unwrap_or(0.0);
         let beside: f64 = roles.iter().filter(|(role, _)| is_beside(role)).map(|(_, used)| used).sum();
-        let demand =
-            |(role, used): (Role, f64)| Demand { role, seconds: used / rate, threads: threads(trial, role) };
-        let mut demands: Vec<Demand> =
-            of_load.into_iter().filter(|(_, used)| *used >= STEP * whole).map(demand).collect();
-        order::by_key(&mut demands, |demand| !matches!(demand.role, Role::Workload | Role::Other));
         let estimated = depth_below(usage) + whole;
-        let iowait = usage.machine.map_or(0.0, |machine| {
+        let iowait = usage.machine.map(|machine| {
             let idle = 1.0 - machine.busy() - machine.steal;
             if idle > 0.0 { machine.iowait / idle } else { 0.0 }
         });
@@ -181,8 +264,21 @@ impl Load {
         // Read-ahead and writeback go on beside the request that a tool waits for.
         let in_flight = depth.unwrap_or(estimated.round() as u32).max((cores - MEASURED_BY).ceil() as u32);
         let in_flight = in_flight.clamp(1, MOST_IN_FLIGHT);
+        let demand = |(role, used): (Role, f64)| Demand {
+            role,
+            seconds: used / rate,
+            threads: if has_roles { threads(trial, role) } else { in_flight },
+        };
+        let mut demands: Vec<Demand> =
+            of_load.into_iter().filter(|(_, used)| *used >= STEP * whole).map(demand).collect();
+        order::by_key(&mut demands, |demand| !matches!(demand.role, Role::Workload | Role::Other));
         let disk_latency = disk_latency(usage);
         let both = disk_latency.map_or(0.0, |latency| cores + latency * rate - 1.0);
+        let not_recorded = [
+            (NotRecorded::Interrupts, is_of_events),
+            (NotRecorded::WaitsForIo, is_of_events),
+            (NotRecorded::Roles, !has_roles),
+        ];
         Ok(Self {
             overlap: if in_flight == 1 { (both / cores).clamp(0.0, 1.0) } else { 0.0 },
             disk_latency,
@@ -192,14 +288,15 @@ impl Load {
             in_flight_known: depth == Some(in_flight),
             demands,
             interrupts: interrupts / rate,
-            waits_for_io: iowait >= IOWAIT,
+            waits_for_io: iowait.map_or(is_of_events, |share| share >= IOWAIT),
             frequency: frequency(usage),
-            beside,
+            beside: beside + recorders,
             tick: trial
                 .lab
                 .as_ref()
                 .and_then(|lab| lab.pacing.as_ref())
                 .map_or(0.0, |pacing| TICK / pacing.pace),
+            not_recorded: not_recorded.into_iter().filter(|(_, is)| *is).map(|(what, _)| what).collect(),
         })
     }
 
@@ -234,9 +331,10 @@ fn rate(trial: &Trial, usage: &Usage) -> Option<(String, f64)> {
     WORK.iter().find_map(metric).or_else(device)
 }
 
-/// Whether a device hands its requests to threads, whose time is not the disk's.
+/// Whether a device hands its requests to threads, whose time is not the disk's. A file without names has
+/// numbers of devices: 7 is loop's, 9 md's (Documentation/admin-guide/devices.txt of the kernel).
 fn is_mapping(name: &str) -> bool {
-    name.starts_with("dm-") || name.starts_with("loop")
+    ["dm-", "loop", "7:"].iter().any(|start| name.starts_with(start))
 }
 
 /// Requests in flight below the threads of mappings, mean.
@@ -247,7 +345,9 @@ fn depth_below(usage: &Usage) -> f64 {
 
 /// Of the slowest disk that did a tenth as much as the busiest.
 fn disk_latency(usage: &Usage) -> Option<f64> {
-    let is_disk = |disk: &&DiskUsage| !is_mapping(&disk.device) && !disk.device.starts_with("md");
+    let is_disk = |disk: &&DiskUsage| {
+        !["md", "9:"].iter().any(|start| disk.device.starts_with(start)) && !is_mapping(&disk.device)
+    };
     let disks: Vec<&DiskUsage> = usage.disks.iter().filter(is_disk).collect();
     let rate = |disk: &DiskUsage| disk.read.rate + disk.write.rate;
     let most = disks.iter().map(|disk| rate(disk)).fold(0.0, f64::max);
@@ -256,6 +356,24 @@ fn disk_latency(usage: &Usage) -> Option<f64> {
         (rate(disk) >= 0.1 * most && most > 0.0).then(|| (time(&disk.read) + time(&disk.write)) / rate(disk))
     };
     disks.iter().filter_map(mean).filter(|latency| *latency > 0.0).max_by(f64::total_cmp)
+}
+
+/// Whether it is an import of which events alone say what CPUs did.
+fn is_of_events(trial: &Trial, usage: &Usage) -> bool {
+    let tool = trial.measurement.as_ref().map_or("", |measured| measured.outcome.tool.as_str());
+    let is_of_recorder = RECORDERS.iter().any(|name| tool.starts_with(name));
+    let has_events = is_of_recorder || !usage.ran.is_empty();
+    trial.provenance == Provenance::Imported && usage.machine.is_none() && has_events
+}
+
+/// Which share of the CPU time of a role's threads is that of threads of these names. A trial names those
+/// that used most.
+fn share_of(trial: &Trial, role: Role, names: &[&str]) -> f64 {
+    let all = trial.measurement.iter().flat_map(|measured| &measured.threads);
+    let of_role: Vec<_> = all.filter(|thread| thread.role == role).collect();
+    let whole: f64 = of_role.iter().map(|thread| thread.cpu.secs()).sum();
+    let named = of_role.iter().filter(|thread| names.contains(&thread.name.as_str()));
+    if whole > 0.0 { named.map(|thread| thread.cpu.secs()).sum::<f64>() / whole } else { 0.0 }
 }
 
 /// How many threads of a kind share the work.
@@ -271,11 +389,17 @@ fn frequency(usage: &Usage) -> Option<f64> {
     let mean = |shares: &[(domain::units::Hertz, f64)]| {
         shares.iter().map(|(at, share)| at.hz() as f64 * share).sum::<f64>()
     };
-    let (busiest, _) = usage.cpus.iter().max_by(|(_, a), (_, b)| a.busy().total_cmp(&b.busy()))?;
-    // Policies are numbered by their first CPU, in ascending order.
+    let busy = usage.cpus.iter().map(|(cpu, used)| (*cpu, used.busy())).chain(usage.ran.iter().copied());
+    let (busiest, _) = busy.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    // Policies are numbered by their first CPU.
     let number = |name: &str| name.strip_prefix("policy")?.parse::<u32>().ok();
-    let policy = usage.pstates.iter().rev().find(|states| number(&states.policy) <= Some(*busiest));
+    let of_busiest = |states: &&PStates| match number(&states.policy) {
+        Some(first) => first <= busiest,
+        None => states.policy == format!("cpu{busiest}"),
+    };
+    let policies = usage.pstates.iter().filter(of_busiest);
+    let policy = policies.max_by_key(|states| number(&states.policy));
     let by_policy = policy.map(|policy| mean(&policy.shares)).filter(|hz| *hz > 0.0);
     // Where the processor chooses, its counters alone tell: of the time in which it was not idle.
-    by_policy.or_else(|| Some(usage.awake.iter().find(|(cpu, _)| cpu == busiest)?.1.hertz))
+    by_policy.or_else(|| Some(usage.awake.iter().find(|(cpu, _)| *cpu == busiest)?.1.hertz))
 }

@@ -39,6 +39,11 @@ pub enum UnknownMachine {
     /// Its kernel is not known.
     #[error("its inventory has no kernel release")]
     Kernel,
+    /// Its governor is not known.
+    #[error(
+        "its inventory has no governor; say which was in force while it was recorded, `--in-force governor=NAME`"
+    )]
+    Governor,
 }
 
 /// The CPUs of a machine and its policy in force.
@@ -88,6 +93,10 @@ impl Machine {
         let of_mode = |record: &&SettingRecord| record.setting.name.ends_with("_pstate.status");
         if let Some(record) = made.iter().find(of_mode) {
             return Err(UnknownMachine::Mode(format!("{} = {}", record.setting, record.asked)));
+        }
+        let is_set = made.iter().any(|record| record.setting.name == "governor");
+        if policy.governor.is_none() && !is_set {
+            return Err(UnknownMachine::Governor);
         }
         let driver = driver(cpufreq, policy)?;
         let release = inventory.kernel.release.as_deref().and_then(KernelVersion::parse);
@@ -143,6 +152,12 @@ impl Machine {
         };
         machine.apply(made);
         Ok(machine)
+    }
+
+    /// Whether its kernel is of the series of this release, `6.12.41-amd64`; `None` where that is no release.
+    pub fn has_kernel(&self, release: &str) -> Option<bool> {
+        let KernelVersion { major, minor, .. } = KernelVersion::parse(release)?;
+        Some((major, minor) == (self.spec.kernel.major, self.spec.kernel.minor))
     }
 
     /// Settings that a trial made are in force instead of those that its machine had.

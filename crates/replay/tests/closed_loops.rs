@@ -7,7 +7,7 @@ use domain::trace::Role;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
 use governors::autonomous::AutonomousSpec;
-use replay::{Demand, Load, Machine, Replay};
+use replay::{Demand, Load, Machine, NotRecorded, Replay};
 use sim::block::Interrupts;
 use sim::cpu::{Begins, IdleTime};
 use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState, Variation};
@@ -80,6 +80,7 @@ fn load(rate: f64, cpu_ms: f64, in_flight: u32) -> Load {
         frequency: None,
         beside: 0.0,
         tick: 0.0,
+        not_recorded: Default::default(),
     }
 }
 
@@ -145,6 +146,40 @@ fn a_limit_of_the_frequency_is_lifted_in_what_is_predicted_without_asking() {
     assert!(asked.iter().any(|one| one.settings == [setting("governor", "schedutil"), lifted.clone()]));
     let free = Replay::new(machine(1, &[("governor", "performance")]), load(100.0, 4.0, 1)).unwrap();
     assert!(replay::what_matters(&free).iter().flat_map(|one| &one.settings).all(|one| *one != lifted));
+}
+
+#[test]
+fn the_interval_holds_both_ends_of_what_was_not_recorded() {
+    // The other end has 1 ms more of interrupts' CPU time and 1 ms less of a wait: 10 ms become 14 or 15.
+    let slow = |not_recorded: &[NotRecorded]| {
+        let load = Load { not_recorded: not_recorded.iter().copied().collect(), ..load(100.0, 4.0, 1) };
+        let replay = Replay::new(machine(1, &[("governor", "performance")]), load).unwrap();
+        assert_near(replay.fit().wait, 0.006);
+        replay.predict(&[setting("governor", "powersave")]).unwrap().rate
+    };
+    let (all, without) = (slow(&[]), slow(&[NotRecorded::Interrupts]));
+    assert_near(all.value, without.value);
+    assert_near(without.low / all.low, 14.0 / 15.0);
+    assert_near(without.high, all.high);
+}
+
+#[test]
+fn a_governor_that_counts_waits_as_busy_is_run_with_waits_and_without() {
+    // At 1 GHz busy for 4 of 10 ms, and with its waits all of the time.
+    let ondemand = |not_recorded: &[NotRecorded]| {
+        let load = Load { not_recorded: not_recorded.iter().copied().collect(), ..load(100.0, 2.0, 1) };
+        let replay = Replay::new(machine(1, &[("governor", "performance")]), load).unwrap();
+        let settings = [
+            setting("governor", "ondemand"),
+            setting("ondemand.io_is_busy", "1"),
+            setting("ondemand.sampling_rate", "100000"),
+            setting("ondemand.up_threshold", "80"),
+        ];
+        replay.predict(&settings).unwrap().rate
+    };
+    let (known, unknown) = (ondemand(&[]), ondemand(&[NotRecorded::WaitsForIo]));
+    assert_near(known.value, 1.0);
+    assert!(unknown.low < known.low * 0.9 && known.value == unknown.value, "{known:?} {unknown:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a trial and an inventory tell of a load and of a machine.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use analysis::residency::PStates;
 use analysis::usage::{CpuUsage, DiskUsage, Transfers, Usage};
 use domain::ids::RunId;
 use domain::outcome::{Better, Metric, Outcome};
@@ -8,8 +9,8 @@ use domain::setting::{SettingName, SettingRecord};
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
 use domain::trial::{Measurement, Provenance, ThreadTime, Trial, Validity};
-use domain::units::Unit;
-use replay::{Load, Machine, Unfit, UnknownMachine};
+use domain::units::{Hertz, Unit};
+use replay::{Load, Machine, NotRecorded, Unfit, UnknownMachine};
 use sim::machine::{Driver, MachineSpec};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -118,6 +119,121 @@ fn where_nobody_was_followed_the_machines_programs_are_the_load() {
     };
     assert_eq!(of(None), (vec![Role::Other, Role::Crypt], 0.1));
     assert_eq!(of(Some(0.2)), (vec![Role::Workload, Role::Crypt], 0.35));
+}
+
+/// The same, as perf recorded it: threads that ran, and nothing of what an idle CPU did.
+fn imported() -> (Trial, Usage) {
+    let mut trial = trial();
+    trial.provenance = Provenance::Imported;
+    let measured = trial.measurement.as_mut().unwrap();
+    measured.outcome.tool = "perf-6.1".into();
+    let busy = Metric { value: 0.4, unit: Unit::Share, better: Better::Lower };
+    measured.outcome.metrics = [("cpu_busy".to_owned(), busy)].into();
+    let usage = Usage { machine: None, cpus: vec![], ran: vec![(0, 0.2), (1, 0.6)], ..usage() };
+    (trial, usage)
+}
+
+#[test]
+fn of_events_the_load_has_both_ends_of_what_no_event_tells() {
+    let (trial, usage) = imported();
+    let load = Load::of_usage(&trial, &usage, None, None).unwrap();
+    assert_eq!((load.rate, load.counted.as_str()), (100.0, "requests of dm-0"));
+    assert_eq!((load.interrupts, load.waits_for_io), (0.0, true));
+    assert_eq!(load.not_recorded, [NotRecorded::Interrupts, NotRecorded::WaitsForIo].into());
+}
+
+#[test]
+fn a_command_that_sleeps_and_the_recorder_are_beside_what_is_recorded() {
+    let (mut trial, usage) = imported();
+    let measured = trial.measurement.as_mut().unwrap();
+    let thread =
+        |name: &str, role, ms| ThreadTime { name: name.into(), tid: 1, role, cpu: Nanos::from_millis(ms) };
+    measured.threads = vec![
+        thread("mariadbd", Role::Other, 900),
+        thread("perf", Role::Other, 100),
+        thread("sleep", Role::Workload, 1),
+    ];
+    let roles = || Some([(Role::Workload, 0.001), (Role::Other, 0.5)].into());
+    let load = Load::of_usage(&trial, &usage, roles(), None).unwrap();
+    let [demand] = load.demands.as_slice() else { panic!("{load:?}") };
+    assert_eq!(demand.role, Role::Other);
+    assert!((demand.seconds - 0.0045).abs() < 1e-9 && (load.beside - 0.051).abs() < 1e-9, "{load:?}");
+    trial.measurement.as_mut().unwrap().threads[2].name = "fio".into();
+    let load = Load::of_usage(&trial, &usage, roles(), None).unwrap();
+    assert_eq!(load.demands[0].role, Role::Workload);
+}
+
+#[test]
+fn the_frequency_of_events_is_that_of_the_cpu_that_ran_most() {
+    let (trial, mut usage) = imported();
+    let at = |cpu: &str, mhz| PStates { policy: cpu.into(), shares: vec![(Hertz::from_mhz(mhz), 1.0)] };
+    usage.ran = vec![(0, 0.1), (2, 0.2), (10, 0.6)];
+    usage.pstates = vec![at("cpu0", 800), at("cpu10", 2400), at("cpu2", 1600)];
+    let frequency = |usage: &Usage| Load::of_usage(&trial, usage, None, None).unwrap().frequency;
+    assert_eq!(frequency(&usage), Some(2.4e9));
+    usage.pstates.remove(1);
+    assert_eq!(frequency(&usage), None, "that of another CPU is none of it");
+    // Policies are of the CPUs from their first on.
+    usage.pstates = vec![at("policy0", 800), at("policy8", 2400), at("policy12", 1600)];
+    assert_eq!(frequency(&usage), Some(2.4e9));
+}
+
+#[test]
+fn samples_without_roles_are_one_load_of_all_cpu_time() {
+    let (mut trial, _) = imported();
+    let measured = trial.measurement.as_mut().unwrap();
+    measured.outcome.tool = "sar".into();
+    measured.roles.clear();
+    measured.threads.clear();
+    let load = Load::of_usage(&trial, &usage(), None, None).unwrap();
+    let [demand] = load.demands.as_slice() else { panic!("{load:?}") };
+    // Two CPUs of 40% each.
+    assert!((demand.seconds - 0.008).abs() < 1e-9 && demand.threads == load.in_flight, "{load:?}");
+    assert_eq!(load.not_recorded, [NotRecorded::Roles].into());
+    let without_disks = Usage { disks: vec![], ..usage() };
+    assert_eq!(Load::of_usage(&trial, &without_disks, None, None).unwrap_err(), Unfit::NoReport);
+}
+
+#[test]
+fn events_that_do_not_tell_are_refused_by_their_names() {
+    let with = |change: fn(&mut Trial, &mut Usage)| {
+        let (mut trial, mut usage) = imported();
+        change(&mut trial, &mut usage);
+        Load::of_usage(&trial, &usage, None, None).unwrap_err()
+    };
+    assert_eq!(with(|trial, _| trial.measurement.as_mut().unwrap().roles.clear()), Unfit::NoSwitches);
+    assert_eq!(
+        with(|trial, _| trial.measurement.as_mut().unwrap().outcome.metrics.clear()),
+        Unfit::UnknownTime
+    );
+    assert_eq!(with(|_, usage| usage.disks.clear()), Unfit::NoRequests);
+    for (unfit, event) in
+        [(Unfit::NoSwitches, "sched:sched_switch"), (Unfit::NoRequests, "block:block_rq_issue")]
+    {
+        let told = unfit.to_string();
+        assert!(told.contains(event) && told.contains("`perf record -a -e "), "{told}");
+    }
+}
+
+#[test]
+fn a_machine_of_which_the_governor_is_not_known_asks_for_it_by_name() {
+    let spec = machines().into_iter().find(|spec| spec.name == "lab").unwrap();
+    let mut inventory = spec.inventory();
+    for policy in &mut inventory.cpufreq.as_mut().unwrap().policies {
+        policy.governor = None;
+    }
+    let error = Machine::of(&inventory, &[]).unwrap_err();
+    assert_eq!(error, UnknownMachine::Governor);
+    assert!(error.to_string().contains("--in-force governor=NAME"), "{error}");
+    let governor = SettingRecord {
+        setting: SettingName::parse("governor"),
+        path: String::new(),
+        before: String::new(),
+        asked: "powersave".into(),
+        got: "powersave".into(),
+        after: None,
+    };
+    assert!(Machine::of(&inventory, &[governor]).is_ok());
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use crate::inventory::page::{Page, Spacing};
 use crate::wording::{percent, quoted};
 use analysis::recorded::running_load;
+use analysis::words::counted;
 use domain::inert::{Lines, one_line};
 use domain::order;
 use domain::setting::SettingRequest;
 use domain::trial::{Provenance, Trial};
 use domain::units::{Hertz, Unit, significant};
-use replay::{Fit, MOST_STALLED, Prediction, Replay};
+use replay::{Fit, Load, MOST_STALLED, Machine, NotRecorded, Prediction, Replay, UNSEEN_INTERRUPTS};
 use serde_json::json;
 
 /// The version of both JSON forms.
@@ -56,6 +57,8 @@ pub struct Replayed<'a> {
     pub predicted: Vec<Predicted>,
     /// How the run was begun, as it was typed.
     pub command: &'a [String],
+    /// The machine as it was named, where the run does not hold it.
+    pub told_machine: Option<&'a str>,
     /// Whether the run measured the same load under other policies.
     pub others: bool,
     /// All are shown, and not those of one screen.
@@ -92,17 +95,23 @@ pub fn text(replayed: &Replayed<'_>, program: &str, width: usize) -> String {
         (n, false) => format!("about {n} requests in flight"),
     };
     page.line(format!("{} {} a second, {in_flight}", significant(load.rate), load.counted));
+    if let Some(name) = replayed.told_machine {
+        page.section("Machine");
+        page.line(machine_line(name, replay.machine()));
+    }
     page.section("Policy");
     let in_force = replay.in_force().iter().map(|one| format!("{}={}", one.setting, one.value));
     page.line(in_force.collect::<Vec<_>>().join(", "));
     page.section("A request");
     let of_cpu = Unit::Seconds.show(load.cpu_seconds());
-    page.line(format!("{of_cpu} of CPU time; {} of waiting for its device", Unit::Seconds.show(fit.wait)));
+    // Less than that is what a fit leaves of no wait.
+    let wait = if fit.wait < 1e-9 { 0.0 } else { fit.wait };
+    page.line(format!("{of_cpu} of CPU time; {} of waiting for its device", Unit::Seconds.show(wait)));
     let ordered = replayed.ordered();
     let shown = if replayed.is_whole { ordered.len() } else { ordered.len().min(ON_A_SCREEN) };
     table(&ordered[..shown], ordered.len() - shown, &mut page);
     page.section("Model");
-    how_sure(fit, load.in_flight > 1).into_iter().for_each(|line| page.line(line));
+    how_sure(fit, load).into_iter().for_each(|line| page.line(line));
     page.section("Next");
     match next(replayed, &ordered, program) {
         Next::Nothing(why) => page.line(why),
@@ -135,7 +144,37 @@ fn table(shown: &[&Predicted], more: usize, page: &mut Page) {
     }
 }
 
-fn how_sure(fit: Fit, several: bool) -> Vec<String> {
+/// A machine that was told, so that it is seen whether it is the one that was meant.
+fn machine_line(name: &str, machine: &Machine) -> String {
+    let cpu = &machine.spec.cpu;
+    let ends = cpu.states.first().zip(cpu.states.last());
+    let frequencies = ends.map(|(low, high)| format!(", {} to {}", low.frequency, high.frequency));
+    format!(
+        "as given, {}: {} under {}{}, Linux {}",
+        quoted(&one_line(name)),
+        counted(cpu.count, "CPU"),
+        cpu.driver.name(),
+        frequencies.unwrap_or_default(),
+        machine.spec.kernel
+    )
+}
+
+/// What a recording does not hold, and which ends of it are run.
+fn not_recorded(load: &Load) -> Option<String> {
+    let word = |what: &NotRecorded| match what {
+        NotRecorded::Interrupts => {
+            format!("interrupts of idle CPUs (up to {} more CPU time)", percent(Some(UNSEEN_INTERRUPTS)))
+        }
+        NotRecorded::WaitsForIo => "whether idle CPUs waited for I/O".to_owned(),
+        NotRecorded::Roles => "whose CPU time it is (all of it counts to the requests)".to_owned(),
+    };
+    let all: Vec<String> = load.not_recorded.iter().map(word).collect();
+    (!all.is_empty())
+        .then(|| format!("Not recorded, so that both ends are in the interval: {}.", all.join("; ")))
+}
+
+fn how_sure(fit: Fit, load: &Load) -> Vec<String> {
+    let several = load.in_flight > 1;
     let mut said = Vec::new();
     if !fit.is_good() {
         said.push(format!(
@@ -155,6 +194,7 @@ rely on these figures.",
         }
         None => "No frequency was recorded that it could be held against.".to_owned(),
     });
+    said.extend(not_recorded(load));
     said.push(format!(
         "Interval: up to {} of CPU time may wait for memory{} (assumed); the model's error in the lab. A load at a rate of its \
 own gains latency alone.",
@@ -166,6 +206,7 @@ own gains latency alone.",
 
 /// A lower prediction is not worth a measurement.
 const WORTH_MEASURING: f64 = 1.05;
+const NO_GAIN: &str = "no policy is predicted to gain 5%";
 
 /// What to type next, or why there is nothing.
 enum Next {
@@ -184,6 +225,16 @@ fn next(replayed: &Replayed<'_>, ordered: &[&Predicted], program: &str) -> Next 
     let Some(best) = ordered.first().filter(|_| fit.is_good()) else {
         return Next::Nothing("nothing can be told from this recording; record for longer");
     };
+    let words = best.settings.iter().map(|one| format!("{}={}", one.setting, one.value));
+    let words: Vec<String> = words.map(|word| format!(" --set {}", quoted(&word))).collect();
+    let is_worth = ordered.iter().any(|one| one.prediction.rate.value >= WORTH_MEASURING);
+    if trial.provenance == Provenance::Imported {
+        let command = format!("flyball tune{} --persist --dry-run", words.concat());
+        return match is_worth {
+            true => Next::Command("on the machine that was recorded: what it would write", command),
+            false => Next::Nothing(NO_GAIN),
+        };
+    }
     if trial.provenance != Provenance::Host {
         return if replayed.others {
             against()
@@ -191,11 +242,9 @@ fn next(replayed: &Replayed<'_>, ordered: &[&Predicted], program: &str) -> Next 
             Next::Nothing("nothing here: the recording is of another machine")
         };
     }
-    if ordered.iter().all(|one| one.prediction.rate.value < WORTH_MEASURING) {
-        return if replayed.others { against() } else { Next::Nothing("no policy is predicted to gain 5%") };
+    if !is_worth {
+        return if replayed.others { against() } else { Next::Nothing(NO_GAIN) };
     }
-    let words = best.settings.iter().map(|one| format!("{}={}", one.setting, one.value));
-    let words: Vec<String> = words.map(|word| format!(" --set {}", quoted(&word))).collect();
     let typed = replayed.command.iter().skip_while(|word| *word != "--");
     let load: String = typed.map(|word| format!(" {}", quoted(word))).collect();
     let load = running_load(trial).unwrap_or(load);
@@ -232,7 +281,9 @@ pub fn json(replayed: &Replayed<'_>) -> String {
             "in_flight_known": load.in_flight_known,
             "cpu_seconds_per_request": load.cpu_seconds(),
             "wait_seconds": fit.wait,
+            "not_recorded": load.not_recorded.iter().map(|what| what.name()).collect::<Vec<_>>(),
         },
+        "machine_given": replayed.told_machine,
         "fit": fit_json(fit),
         "predictions": predictions,
     });
@@ -392,7 +443,7 @@ mod tests {
     use domain::time::Timestamp;
     use domain::trace::Role;
     use domain::trial::{PROCESS, Validity};
-    use replay::{Demand, Load, Machine};
+    use replay::Demand;
     use sim::machine::MachineSpec;
     use std::collections::BTreeMap;
 
@@ -434,6 +485,7 @@ mod tests {
             frequency: None,
             beside: 0.0,
             tick: 0.0,
+            not_recorded: Default::default(),
         };
         Replay::new(machine, load).unwrap()
     }
@@ -458,10 +510,42 @@ mod tests {
             replay: &replay,
             predicted: predicted.collect(),
             command: &command,
+            told_machine: None,
             others: false,
             is_whole: false,
         };
         text(&replayed, "flyball", 80)
+    }
+
+    #[test]
+    fn an_import_names_its_machine_what_it_lacks_and_what_to_type_there() {
+        let mut load = replay().load().clone();
+        load.not_recorded = [NotRecorded::Interrupts, NotRecorded::WaitsForIo].into();
+        let replay = Replay::new(replay().machine().clone(), load).unwrap();
+        let settings = vec![setting("ondemand.up_threshold", "20")];
+        let predicted = vec![Predicted { prediction: replay.predict(&settings).unwrap(), settings }];
+        let trial = trial(Provenance::Imported);
+        let replayed = Replayed {
+            trial: &trial,
+            replay: &replay,
+            predicted,
+            command: &[],
+            told_machine: Some("mach\u{1b}ine.json"),
+            others: false,
+            is_whole: false,
+        };
+        let text = text(&replayed, "flyball --notebook nb", 80);
+        let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "1 CPU under acpi-cpufreq",
+            "Not recorded, so that both ends are in the interval: interrupts of idle CPUs (up to 25",
+            "on the machine that was recorded: what it would write flyball tune --set ondemand.up_threshold=20 --persist --dry-run",
+        ] {
+            assert!(one_line.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text}");
+        let value: serde_json::Value = serde_json::from_str(&json(&replayed)).unwrap();
+        assert_eq!(value["load"]["not_recorded"][0], "interrupts_of_idle_cpus");
     }
 
     #[test]
@@ -503,6 +587,7 @@ mod tests {
             replay: &replay,
             predicted,
             command: &[],
+            told_machine: None,
             others: false,
             is_whole: false,
         };

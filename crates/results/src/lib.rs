@@ -27,7 +27,7 @@ pub use played::Playable;
 pub use recorded::{recording_json, recording_text};
 pub use remedy::{Remedy, remedy};
 pub use removable::{Kept, Removable, in_words, only_run};
-pub use replayed::{Measured, Replayable};
+pub use replayed::{Measured, Replayable, Told};
 pub use versus::{before, common_metric, of_levels, of_runs};
 
 use analysis::explain::{Case, explain, not_measured};

@@ -1,13 +1,16 @@
 //! Trials of a notebook made ready to be replayed.
 
 use crate::{Error, Result, Warn, data, inventory, trial_trace};
+use analysis::rates::names_between;
 use analysis::summary::RunData;
+use analysis::words::counted;
 use domain::bench::BenchError;
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inventory::Inventory;
 use domain::order;
 use domain::plan::{Cell, Plan};
-use domain::setting::SettingRequest;
+use domain::setting::{SettingRecord, SettingRequest};
+use domain::trace::Trace;
 use domain::trial::Trial;
 use notebook::Notebook;
 use replay::{Load, Machine, Replay, WhatIf, what_matters};
@@ -19,12 +22,25 @@ use workloads::Cache;
 /// Of how many changes that a replay predicts to be faster it is tried whether they are.
 const MOST_PROMISING: usize = 24;
 
+/// What is told of the machine that a run was recorded on, beside what the run holds.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// The machine, with what is in force there.
+    pub machine: Option<Inventory>,
+    /// What was in force instead while it was recorded.
+    pub in_force: Vec<SettingRequest>,
+}
+
 /// A run whose trials can be replayed.
 pub struct Replayable<'n> {
     notebook: &'n Notebook,
     data: RunData,
     machine: Inventory,
+    /// Whether the machine was told, and is not the run's own.
+    is_told: bool,
+    in_force: Vec<SettingRequest>,
     cells: Vec<Cell>,
+    warn: Warn,
 }
 
 /// Trials of a cell that a replay predicts: the policy alone differs from that of what is replayed.
@@ -41,12 +57,25 @@ impl<'n> Replayable<'n> {
     /// # Errors
     /// Those of [`data`]; [`Error::Replay`] where its machine is not known.
     pub fn open(notebook: &'n Notebook, id: &RunId, warn: Warn) -> Result<Self> {
+        Self::on(notebook, id, Told::default(), warn)
+    }
+
+    /// Reads a run. What is told of its machine wins over what the run holds.
+    ///
+    /// # Errors
+    /// As [`Replayable::open`], and where what was in force is nothing that a replay knows.
+    pub fn on(notebook: &'n Notebook, id: &RunId, told: Told, warn: Warn) -> Result<Self> {
+        if let Some(other) = told.in_force.iter().find(|one| !replay::is_of_cpus(&one.setting.name)) {
+            let why = "is no setting of frequency policy or idle states, which are what a replay knows";
+            return Err(Error::Replay { trial: id.to_string(), why: format!("`{}` {why}", other.setting) });
+        }
         let data = data(notebook, id, warn)?;
-        let Some(machine) = inventory(notebook, id, warn) else {
-            return Err(Error::Replay { trial: id.to_string(), why: "its machine is not known".to_owned() });
+        let is_told = told.machine.is_some();
+        let Some(machine) = told.machine.or_else(|| inventory(notebook, id, warn)) else {
+            return Err(Error::Replay { trial: id.to_string(), why: unknown_machine(id) });
         };
         let cells = Plan::new(data.study.clone(), data.run.seed).map(|plan| plan.cells).unwrap_or_default();
-        Ok(Self { notebook, data, machine, cells })
+        Ok(Self { notebook, data, machine, is_told, in_force: told.in_force, cells, warn })
     }
 
     /// The arguments that began the run.
@@ -80,9 +109,13 @@ impl<'n> Replayable<'n> {
     /// [`Error::Replay`] where the load or the machine has no model; those of reading its trace.
     pub fn replay(&self, trial: &Trial) -> Result<Replay> {
         let why = |why: &dyn Display| Error::Replay { trial: trial.key.to_string(), why: why.to_string() };
-        let machine = Machine::of(&self.machine, &trial.settings).map_err(|error| why(&error))?;
+        let settings = [&trial.settings[..], &self.in_force.iter().map(was_in_force).collect::<Vec<_>>()];
+        let machine = Machine::of(&self.machine, &settings.concat()).map_err(|error| why(&error))?;
         let trace = trial_trace(self.notebook, &self.data.run.id, &trial.key)?
-            .ok_or_else(|| why(&"it has no trace"))?;
+            .ok_or_else(|| why(&"it has figures alone, and no samples or events of what the machine did"))?;
+        if self.is_told {
+            self.is_of(&machine, trial, &trace).map_err(|beyond| why(&beyond))?;
+        }
         let cell = self.cell(&trial.key.cell);
         let profile = cell.map(|cell| workloads::of(&cell.workload.tool).profile(&cell.workload));
         // Past the page cache a tool's own requests are all that there are.
@@ -94,6 +127,31 @@ impl<'n> Replayable<'n> {
         }
         let load = Load::of(trial, &trace, depth).map_err(|error| why(&error))?;
         Replay::new(machine, load).map_err(|error| why(&error))
+    }
+
+    /// Whether a trial can be of the machine that was told; tells where that has another kernel.
+    fn is_of(&self, machine: &Machine, trial: &Trial, trace: &Trace) -> std::result::Result<(), String> {
+        let count = self.machine.cpus.online.len();
+        let of = |quantity| names_between(trace, "cpu", quantity);
+        let cpus = [of(".ran_ns"), of(".idle")].concat();
+        let seen = cpus.iter().filter_map(|cpu| cpu.parse::<u32>().ok()).count();
+        if seen > count {
+            let seen = counted(seen, "CPU");
+            return Err(format!(
+                "it is of {seen}, and the machine that is given has {count}; give the inventory of the machine that it was \
+                 recorded on"
+            ));
+        }
+        let recorded = trial.environment.get("kernel");
+        if let Some(release) = recorded.filter(|of| machine.has_kernel(of) == Some(false)) {
+            let given = self.machine.kernel.release.as_deref().unwrap_or("of another release");
+            let warn = self.warn;
+            warn(&format_args!(
+                "`{}` was recorded with Linux {release}; the machine that is given has Linux {given}, whose governors are replayed",
+                trial.key
+            ));
+        }
+        Ok(())
     }
 
     /// The cells that differ from that of a trial in settings of frequency policy or idle states alone, and
@@ -171,6 +229,27 @@ replayed, so that nothing can be checked";
 
     fn cell(&self, id: &CellId) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.id == *id)
+    }
+}
+
+/// An imported file holds no inventory.
+fn unknown_machine(id: &RunId) -> String {
+    format!(
+        "its file does not say what the machine was: P-states, driver, governor and its tunables, idle states, HZ; on that machine \
+         `flyball inspect --json > machine.json`, here `flyball replay {id} --machine machine.json`; where it cannot be \
+         asked any more, a simulated machine (`flyball sim machines`) whose CPUs are like it"
+    )
+}
+
+/// As a trial that sets it has it.
+fn was_in_force(request: &SettingRequest) -> SettingRecord {
+    SettingRecord {
+        setting: request.setting.clone(),
+        path: String::new(),
+        before: String::new(),
+        asked: request.value.clone(),
+        got: request.value.clone(),
+        after: None,
     }
 }
 

@@ -22,6 +22,7 @@ pub mod host;
 mod observer;
 pub mod overview;
 pub mod preflight;
+mod recorded_on;
 pub mod recordings;
 pub mod scripted;
 pub mod shipped;
@@ -36,6 +37,7 @@ pub use backend::{Backend, Closed, KernelLog, MachineRecord, OpenRun, TrialError
 pub use begin::{Begin, RunRequest, begin_run, fresh_seed};
 pub use error::{Error, Result};
 pub use observer::{Event, Observer, Silent};
+pub use recorded_on::recorded_on;
 pub use trial_loop::CANNOT_GO_ON;
 
 use domain::ids::RunId;

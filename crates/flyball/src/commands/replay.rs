@@ -6,14 +6,19 @@ use crate::shown::{opened, trial_key};
 use anyhow::Result;
 use command_line::{Global, Replay};
 use report::replayed::{self, Replayed};
-use results::Replayable;
+use results::{Replayable, Told};
+use session::recorded_on;
+use std::path::Path;
 
 /// Predicts; or holds predictions against what the run measured.
 pub fn replay(global: &Global, arguments: &Replay) -> Result<End> {
+    // Before nothing but the notebook can be read.
+    let machine = arguments.machine.as_deref().map(|name| recorded_on(name, Path::new("")));
+    let told = Told { machine: machine.transpose()?, in_force: arguments.in_force.clone() };
     let notebook = opened(global, None)?;
     let id = notebook.find(&arguments.run)?;
     let key = arguments.trial.as_deref().map(trial_key).transpose()?;
-    let run = Replayable::open(&notebook, &id, terminal::warn)?;
+    let run = Replayable::on(&notebook, &id, told, terminal::warn)?;
     if arguments.check {
         let checked = run.checked(key.as_ref(), terminal::warn)?;
         match global.json {
@@ -31,6 +36,7 @@ pub fn replay(global: &Global, arguments: &Replay) -> Result<End> {
         is_whole: arguments.all || !asked.is_empty(),
         predicted: Replayable::predicted(&replay, asked).map_err(Usage)?,
         command: run.command(),
+        told_machine: arguments.machine.as_deref(),
         others: !run.others(trial).is_empty(),
     };
     if global.json {

@@ -9,6 +9,7 @@ use domain::outcome::{Better, Metric, Outcome};
 use domain::profile::{Profile, Subsystem};
 use domain::time::{Nanos, Timestamp};
 use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
+use domain::trial::{MAX_THREADS, ThreadTime};
 use domain::units::Unit;
 use parse::import::series::MAX_COLUMNS;
 use parse::import::{Kind, MAX_PARTS, Pace};
@@ -64,6 +65,8 @@ pub struct Part {
     pub roles: BTreeMap<Role, Nanos>,
     /// What CPU time was spent in, by call stacks.
     pub profile: Option<Profile>,
+    /// The threads that used most CPU time, by events.
+    pub threads: Vec<ThreadTime>,
 }
 
 /// What is known of samples before they are read.
@@ -446,7 +449,18 @@ fn accepted(part: wire::Part, number: u32) -> Result<Part> {
         samples,
         roles: BTreeMap::new(),
         profile: part.profile.map(accepted_profile).transpose()?,
+        threads: part.threads.into_iter().take(MAX_THREADS).map(accepted_thread).collect::<Result<_>>()?,
     })
+}
+
+/// Of a role that there is.
+fn accepted_thread(thread: wire::Thread) -> Result<ThreadTime> {
+    let wire::Thread { name, tid, role, cpu_ns } = thread;
+    let role = Role::from_name(&role).ok_or_else(|| {
+        Error::Refused("the process that reads it answers a thread of a role that there is not".into())
+    })?;
+    let name = inert::one_line(&name).chars().take(MAX_FUNCTION).collect();
+    Ok(ThreadTime { name, tid, role, cpu: Nanos::new(cpu_ns) })
 }
 
 /// Of names that there are, and of no more functions than a profile has.
@@ -557,6 +571,7 @@ mod tests {
             facts: vec![("size".into(), "4k".into())],
             series: Some(wire::Series { samples: 2, span_ns: 3 }),
             profile: None,
+            threads: Vec::new(),
         }))
     }
 

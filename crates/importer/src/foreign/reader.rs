@@ -279,6 +279,7 @@ fn on_the_wire(part: &parse::import::Part) -> wire::Part {
         facts: part.facts.iter().map(|(name, text)| (name.clone(), text.clone())).collect(),
         series: series.map(|s| wire::Series { samples: s.samples, span_ns: s.span.get() }),
         profile: None,
+        threads: Vec::new(),
     }
 }
 

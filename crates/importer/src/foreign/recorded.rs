@@ -1,18 +1,26 @@
 //! What perf or trace-cmd has recorded becomes events of this program's form, and the samples that follow
-//! from them: CPU time by role, and what devices completed. All of it is read in the confined process.
+//! from them: CPU time by role and CPU, what devices completed and how long that took, the time at each
+//! frequency. They are the recorder's own columns, so that what takes a recording takes an import. All of it
+//! is read in the confined process.
+//!
+//! What no event tells is no column: whether a CPU ran a program or the kernel, and what an idle one waited
+//! for.
 
 use super::wire;
 use analysis::recorded::CPU_TIME;
+use analysis::words::counted;
 use domain::bench::{Sink, SinkError};
+use domain::order;
 use domain::outcome::CPU_BUSY;
 use domain::profile::Profile;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
-use events::facts::{Did, Facts, Interval, intervals};
+use domain::trial::MAX_THREADS;
+use events::facts::{Did, Facts, Interval, Thread, intervals};
 use events::foreign::{Converted, converter, converter_naming};
-use events::{Op, Tables};
+use events::{Comm, Ended, Op, Tables};
 use parse::import::Kind;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Cursor, Read};
 
 /// A larger file is not read: it is in memory once as it is, and once converted.
@@ -30,22 +38,53 @@ const MOST_UNKNOWN: f64 = 0.05;
 /// Devices that have columns.
 const MAX_DEVICES: usize = 64;
 
+/// CPUs that have columns, and frequencies of all CPUs together: a file may name 65,536 of either.
+const MAX_CPUS: u16 = 1024;
+const MAX_FREQUENCIES: usize = 1024;
+
+/// Threads whose CPU time is summed. Of more, later ones are left out: of a file they are damage.
+const MAX_SUMMED: usize = 1 << 18;
+
+/// Stretches of a device's time that are told apart, until the older are forgotten: a request that takes
+/// longer than so many others apart from each other is none.
+const MAX_STRETCHES: usize = 4096;
+
+/// The share of the time for which a CPU's frequency has to be known: `cpu_frequency` tells changes alone, so
+/// that nothing is known before the first.
+const LEAST_KNOWN: f64 = 0.9;
+
 /// A file, converted.
 pub(super) struct Recorded {
     /// In the form of the crate `events`.
     pub events: Vec<u8>,
     columns: Vec<Column>,
+    frequency: FrequencySource,
     step: u64,
     steps: usize,
     /// The last step ends here.
     span: u64,
 }
 
-/// A column of counters, as what came to it in each step.
+/// A column of counters, as what came to it in each step: a time in ns, whatever its unit.
 struct Column {
     name: String,
     unit: SeriesUnit,
     grown: Vec<u64>,
+}
+
+impl Column {
+    fn all(&self) -> u64 {
+        self.grown.iter().fold(0, |sum, grown| sum.saturating_add(*grown))
+    }
+
+    /// What has come, in the column's unit.
+    fn counted(&self, grown: u64) -> u64 {
+        match self.unit {
+            SeriesUnit::Millis => grown / 1_000_000,
+            SeriesUnit::Ticks => grown / 10_000_000,
+            _ => grown,
+        }
+    }
 }
 
 /// What is said of it.
@@ -77,10 +116,13 @@ pub(super) fn read(kind: Kind, input: &mut dyn BufRead, kallsyms: &[u8]) -> Resu
     let tables = Tables::read(Cursor::new(&events)).map_err(damaged)?;
     let mut steps = Steps::new(&tables, converted.span.get());
     intervals(Cursor::new(&events), &tables, |interval| steps.take(&tables, interval)).map_err(damaged)?;
-    let said = said(kind, converted, &facts, steps.count as u64);
-    let span = steps.span;
-    let columns = steps.columns.into_values().collect();
-    Ok((Recorded { events, columns, step: steps.step, steps: steps.count, span }, said))
+    let mut said = said(kind, converted, &facts, steps.count as u64);
+    said.part.threads = steps.threads();
+    said.notes.extend(steps.leave_out_frequencies());
+    let Steps { span, step, count: steps, columns, .. } = steps;
+    let has_frequencies = columns.keys().any(|name| name.starts_with("freq."));
+    let frequency = if has_frequencies { FrequencySource::TimeInState } else { FrequencySource::None };
+    Ok((Recorded { events, columns: columns.into_values().collect(), frequency, step, steps, span }, said))
 }
 
 fn said(kind: Kind, converted: Converted, facts: &Facts, samples: u64) -> Said {
@@ -126,6 +168,7 @@ fn said(kind: Kind, converted: Converted, facts: &Facts, samples: u64) -> Said {
         facts: Vec::new(),
         series: Some(wire::Series { samples, span_ns: span.get() }),
         profile: facts.profile.as_ref().map(on_the_wire),
+        threads: Vec::new(),
     };
     let named = [("kernel", converted.kernel), ("host", converted.host)];
     let facts = named.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?))).collect();
@@ -158,36 +201,119 @@ struct Steps {
     step: u64,
     count: usize,
     columns: BTreeMap<String, Column>,
-    devices: usize,
+    devices: BTreeMap<u32, Device>,
+    frequencies: usize,
+    /// By role and number: the name, and the CPU time.
+    threads: BTreeMap<(Role, u32), (Comm, u64)>,
 }
+
+/// A device, and when anything was on its way there.
+#[derive(Default)]
+struct Device {
+    name: String,
+    /// Apart from each other, the latest last.
+    stretches: Vec<(u64, u64)>,
+}
+
+impl Device {
+    /// Takes up a request of this time, which ends behind all others; gives the parts of it in which nothing
+    /// else was on its way.
+    fn alone(&mut self, begin: u64, end: u64) -> Vec<(u64, u64)> {
+        let (mut parts, mut from, mut until) = (Vec::new(), begin, end);
+        while let Some((b, e)) = self.stretches.pop_if(|(_, e)| *e > begin) {
+            parts.push((e.min(until), until));
+            until = b.max(begin);
+            from = from.min(b);
+        }
+        parts.push((begin, until));
+        self.stretches.push((from, end));
+        if self.stretches.len() > MAX_STRETCHES {
+            self.stretches.drain(..MAX_STRETCHES / 2);
+        }
+        parts
+    }
+}
+
+/// md's number (Documentation/admin-guide/devices.txt of the kernel).
+const MD: u32 = 9;
 
 impl Steps {
     fn new(tables: &Tables, span: u64) -> Self {
         let step = span.div_ceil(MOST_STEPS).max(LEAST_STEP);
         let count = span.div_ceil(step).max(1) as usize;
         let origin = tables.head.origin.get();
-        Self { origin, span, step, count, columns: BTreeMap::new(), devices: 0 }
+        Self {
+            origin,
+            span,
+            step,
+            count,
+            columns: BTreeMap::new(),
+            devices: BTreeMap::new(),
+            frequencies: 0,
+            threads: BTreeMap::new(),
+        }
     }
 
     fn take(&mut self, tables: &Tables, interval: &Interval) {
+        let (begin, end) = (self.since(interval.begin), self.since(interval.end));
         match interval.what {
-            Did::Ran { thread, function, .. } => {
+            Did::Ran { cpu, thread, function } => {
                 let executed = function.and_then(|address| tables.function(address));
-                let name = format!("role.{}.ns", thread.role(executed));
-                let (begin, end) = (self.since(interval.begin), self.since(interval.end));
-                self.spread(name, begin, end);
+                let role = thread.role(executed);
+                self.spread(&format!("role.{role}.ns"), SeriesUnit::Nanos, begin, end);
+                if cpu < MAX_CPUS {
+                    self.spread(&format!("cpu{cpu}.ran_ns"), SeriesUnit::Nanos, begin, end);
+                }
+                self.thread(role, &thread, end.saturating_sub(begin));
             }
-            Did::Request { ended, op: Op::Read | Op::Write, .. } => {
-                let device = tables.device_name(ended.span.device);
-                let way =
-                    if matches!(interval.what, Did::Request { op: Op::Read, .. }) { "read" } else { "write" };
-                // The last event is the end of the last step.
-                let at = ((self.since(interval.end) / self.step) as usize).min(self.count - 1);
-                self.add(format!("disk.{device}.{way}_ios"), SeriesUnit::Count, at, 1);
-                let sectors = ended.span.sectors.into();
-                self.add(format!("disk.{device}.{way}_sectors"), SeriesUnit::Sectors, at, sectors);
+            Did::RanAt { cpu, khz } => {
+                let name = format!("freq.cpu{cpu}.time.{khz}");
+                let is_new = !self.columns.contains_key(&name);
+                if !is_new || self.frequencies < MAX_FREQUENCIES {
+                    self.frequencies += usize::from(is_new);
+                    self.spread(&name, SeriesUnit::Ticks, begin, end);
+                }
             }
+            Did::Request { ended, op: Op::Read, .. } => self.request(tables, &ended, "read", (begin, end)),
+            Did::Request { ended, op: Op::Write, .. } => self.request(tables, &ended, "write", (begin, end)),
             _ => {}
+        }
+    }
+
+    /// As `/proc/diskstats` counts it (kernel `Documentation/admin-guide/iostats.rst`). What a layer of bios
+    /// alone takes is what devices and threads below take, and no latency of a device; md's has no threads.
+    fn request(&mut self, tables: &Tables, ended: &Ended, way: &str, (begin, end): (u64, u64)) {
+        let number = ended.span.device;
+        if !self.devices.contains_key(&number) {
+            if self.devices.len() >= MAX_DEVICES {
+                return;
+            }
+            let name = tables.device_name(number);
+            self.devices.insert(number, Device { name, stretches: Vec::new() });
+        }
+        let Some(device) = self.devices.get_mut(&number) else { return };
+        let (name, alone) = (device.name.clone(), device.alone(begin, end));
+        let column = |what: &str| format!("disk.{name}.{what}");
+        self.add(&column(&format!("{way}_ios")), SeriesUnit::Count, end, 1);
+        self.add(&column(&format!("{way}_sectors")), SeriesUnit::Sectors, end, ended.span.sectors.into());
+        for (begin, end) in alone {
+            self.spread(&column("io_ms"), SeriesUnit::Millis, begin, end);
+        }
+        let has_requests = ended.issued.is_some();
+        if has_requests || number >> 20 == MD {
+            self.spread(&column("weighted_ms"), SeriesUnit::Millis, begin, end);
+        }
+        if has_requests {
+            self.add(&column(&format!("{way}_ms")), SeriesUnit::Millis, end, end.saturating_sub(begin));
+        }
+    }
+
+    fn thread(&mut self, role: Role, thread: &Thread, ns: u64) {
+        let has_room = self.threads.len() < MAX_SUMMED || self.threads.contains_key(&(role, thread.tid));
+        if has_room {
+            let (name, sum) = self.threads.entry((role, thread.tid)).or_default();
+            *name = thread.name;
+            *sum = sum.saturating_add(ns);
         }
     }
 
@@ -196,29 +322,64 @@ impl Steps {
     }
 
     /// Counts each step's part of a time.
-    fn spread(&mut self, name: String, mut begin: u64, end: u64) {
+    fn spread(&mut self, name: &str, unit: SeriesUnit, begin: u64, end: u64) {
+        let (step, mut begin) = (self.step, begin);
         while begin < end {
-            let at = begin / self.step;
-            let until = end.min((at + 1) * self.step);
-            self.add(name.clone(), SeriesUnit::Nanos, at as usize, until - begin);
+            let until = end.min((begin / step).saturating_add(1).saturating_mul(step));
+            self.add(name, unit, begin, until - begin);
             begin = until;
         }
     }
 
-    fn add(&mut self, name: String, unit: SeriesUnit, at: usize, more: u64) {
-        if !self.columns.contains_key(&name) {
-            let is_device = name.starts_with("disk.");
-            if is_device && self.devices >= 4 * MAX_DEVICES {
-                return;
-            }
-            self.devices += usize::from(is_device);
-            let column = Column { name: name.clone(), unit, grown: vec![0; self.count] };
-            self.columns.insert(name.clone(), column);
+    /// Counts something at a time.
+    fn add(&mut self, name: &str, unit: SeriesUnit, time: u64, more: u64) {
+        // The last event is the end of the last step.
+        let at = ((time / self.step) as usize).min(self.count - 1);
+        if !self.columns.contains_key(name) {
+            let column = Column { name: name.to_owned(), unit, grown: vec![0; self.count] };
+            self.columns.insert(name.to_owned(), column);
         }
-        let place = self.columns.get_mut(&name).and_then(|column| column.grown.get_mut(at));
-        if let Some(sum) = place {
+        if let Some(sum) = self.columns.get_mut(name).and_then(|column| column.grown.get_mut(at)) {
             *sum = sum.saturating_add(more);
         }
+    }
+
+    /// Those that used most, and of each role the first: a command that sleeps is one.
+    fn threads(&mut self) -> Vec<wire::Thread> {
+        let mut all: Vec<_> = std::mem::take(&mut self.threads).into_iter().collect();
+        order::by_key(&mut all, |(of, (_, ns))| (std::cmp::Reverse(*ns), *of));
+        let mut roles = BTreeSet::new();
+        let (firsts, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|((role, _), _)| roles.insert(*role));
+        let mut all: Vec<_> = firsts.into_iter().chain(others).take(MAX_THREADS).collect();
+        order::by_key(&mut all, |(of, (_, ns))| (std::cmp::Reverse(*ns), *of));
+        let thread = |((role, tid), (name, cpu_ns)): ((Role, u32), (Comm, u64))| wire::Thread {
+            name: name.text().into_owned(),
+            tid,
+            role: role.to_string(),
+            cpu_ns,
+        };
+        all.into_iter().map(thread).collect()
+    }
+
+    /// Leaves out the frequencies of CPUs of which they are known for a part of the time alone, which would
+    /// stand for all of it; gives what is to be said of that.
+    fn leave_out_frequencies(&mut self) -> Option<String> {
+        let of = |name: &str| Some(name.strip_prefix("freq.")?.split_once(".time.")?.0.to_owned());
+        let mut known: BTreeMap<String, u64> = BTreeMap::new();
+        for (cpu, column) in self.columns.iter().filter_map(|(name, column)| Some((of(name)?, column))) {
+            let sum = known.entry(cpu).or_default();
+            *sum = sum.saturating_add(column.all());
+        }
+        known.retain(|_, known| (*known as f64) < LEAST_KNOWN * self.span as f64);
+        self.columns.retain(|name, _| of(name).is_none_or(|cpu| !known.contains_key(&cpu)));
+        (!known.is_empty()).then(|| {
+            format!(
+                "the frequency of {} is known for less than {:.0}% of the time, and left out: cpu_frequency tells changes alone",
+                counted(known.len(), "CPU"),
+                LEAST_KNOWN * 100.0
+            )
+        })
     }
 }
 
@@ -234,17 +395,123 @@ impl Recorded {
             series: series.collect(),
             interval: Nanos::new(self.step),
             start: Timestamp::from_unix_nanos(0),
-            frequency: FrequencySource::None,
+            frequency: self.frequency,
         })?;
-        let mut sums = vec![Some(0_u64); self.columns.len()];
-        sink.row(Nanos::ZERO, &sums)?;
+        let mut sums = vec![0_u64; self.columns.len()];
+        let mut row = vec![Some(0); self.columns.len()];
+        sink.row(Nanos::ZERO, &row)?;
         for step in 0..self.steps {
-            for (sum, column) in sums.iter_mut().zip(&self.columns) {
-                *sum = sum.map(|sum| sum.saturating_add(column.grown[step]));
+            for ((sum, value), column) in sums.iter_mut().zip(&mut row).zip(&self.columns) {
+                *sum = sum.saturating_add(column.grown[step]);
+                *value = Some(column.counted(*sum));
             }
             let end = (self.step * (step as u64 + 1)).min(self.span.max(1));
-            sink.row(Nanos::new(end), &sums)?;
+            sink.row(Nanos::new(end), &row)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use domain::rng::Seed;
+    use events::Owner;
+
+    /// What a recording of one switch declares, and no steps yet of a second from 0 on.
+    fn begun() -> (Tables, Steps) {
+        let line = "a 7 [000] 5.000001: sched:sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> \
+                    next_comm=b next_pid=8 next_prio=120\n";
+        let mut events = Vec::new();
+        converter(Kind::PerfScript).unwrap()(line.as_bytes(), &mut events).unwrap();
+        let tables = Tables::read(Cursor::new(&events)).unwrap();
+        let steps = Steps { origin: 0, ..Steps::new(&tables, 1_000_000_000) };
+        (tables, steps)
+    }
+
+    #[test]
+    fn a_devices_time_is_that_in_which_anything_was_on_its_way() {
+        for seed in 0..50 {
+            let mut rng = Seed(seed).stream("requests");
+            let (mut device, mut busy, mut found) = (Device::default(), [false; 400], 0);
+            for end in 1..400 {
+                if rng.below(3) > 0 {
+                    continue;
+                }
+                let begin = end - rng.below(40).min(end);
+                busy[begin..end].fill(true);
+                let parts = device.alone(begin as u64, end as u64);
+                found += parts.iter().map(|(begin, end)| end - begin).sum::<u64>();
+            }
+            assert_eq!(found, busy.iter().filter(|busy| **busy).count() as u64, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn stretches_of_a_devices_time_are_bounded() {
+        let mut device = Device::default();
+        let all: u64 =
+            (0..20_000_u64).flat_map(|at| device.alone(10 * at, 10 * at + 4)).map(|(b, e)| e - b).sum();
+        assert_eq!(all, 80_000);
+        assert!(device.stretches.len() <= MAX_STRETCHES);
+    }
+
+    #[test]
+    fn counters_of_times_are_in_the_recorders_units() {
+        let of = |unit| Column { name: String::new(), unit, grown: vec![] }.counted(25_000_000);
+        assert_eq!([SeriesUnit::Millis, SeriesUnit::Ticks, SeriesUnit::Nanos].map(of), [25, 2, 25_000_000]);
+    }
+
+    #[test]
+    fn a_frequency_that_is_known_for_a_part_of_the_time_is_left_out_and_said() {
+        let (tables, mut steps) = begun();
+        let mut at = |cpu, khz, begin: u64, end: u64| {
+            let what = Did::RanAt { cpu, khz };
+            let of = |ms: u64| Nanos::from_millis(ms);
+            steps.take(&tables, &Interval { begin: of(begin), end: of(end), what });
+        };
+        at(0, 800_000, 20, 500);
+        at(0, 2_800_000, 500, 1000);
+        at(1, 800_000, 700, 1000);
+        let said = steps.leave_out_frequencies().expect("CPU 1 is not known");
+        assert!(said.starts_with("the frequency of 1 CPU is known for less than 90%"), "{said}");
+        let names: Vec<&str> = steps.columns.keys().map(String::as_str).collect();
+        assert_eq!(names, ["freq.cpu0.time.2800000", "freq.cpu0.time.800000"]);
+    }
+
+    #[test]
+    fn a_file_of_ever_more_cpus_frequencies_and_threads_has_bounded_columns() {
+        let (tables, mut steps) = begun();
+        for number in 0..5000_u16 {
+            let thread = Thread { tid: number.into(), name: Comm::default(), owner: None };
+            for what in [
+                Did::RanAt { cpu: number, khz: number.into() },
+                Did::Ran { cpu: number, thread, function: None },
+            ] {
+                steps.take(&tables, &Interval { begin: Nanos::ZERO, end: Nanos::from_millis(1), what });
+            }
+        }
+        assert!(
+            steps.columns.len() <= MAX_FREQUENCIES + usize::from(MAX_CPUS) + 1,
+            "{}",
+            steps.columns.len()
+        );
+        assert_eq!(steps.threads().len(), MAX_THREADS);
+    }
+
+    #[test]
+    fn a_thread_that_hardly_ran_is_named_where_it_is_the_first_of_its_role() {
+        let (tables, mut steps) = begun();
+        for tid in 0..100 {
+            let owner = Some(if tid == 50 { Owner::Workload } else { Owner::Other });
+            let thread = Thread { tid, name: Comm::default(), owner };
+            let what = Did::Ran { cpu: 0, thread, function: None };
+            let end = Nanos::new(if tid == 50 { 1 } else { 1_000 });
+            steps.take(&tables, &Interval { begin: Nanos::ZERO, end, what });
+        }
+        let threads = steps.threads();
+        let last = threads.last().unwrap();
+        assert_eq!((threads.len(), last.tid, last.role.as_str()), (MAX_THREADS, 50, "workload"));
     }
 }

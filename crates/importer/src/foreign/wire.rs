@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
 /// The version of these messages.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A bound on one message: a row of as many columns as there may be has 220 KB, a result with all its texts
 /// less than that. A hostile message can unfold in memory to some twenty times its length.
@@ -90,6 +90,16 @@ pub struct Part {
     pub facts: Vec<(String, String)>,
     pub series: Option<Series>,
     pub profile: Option<Profile>,
+    pub threads: Vec<Thread>,
+}
+
+/// A thread and its CPU time, by the name of its role.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Thread {
+    pub name: String,
+    pub tid: u32,
+    pub role: String,
+    pub cpu_ns: u64,
 }
 
 /// What CPU time was spent in, by the names of roles and subsystems.
