@@ -54,8 +54,8 @@ impl StudyEvents {
 /// Which of the kernel's events are recorded beside the samples.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Events {
-    /// Record the kernel's events too: default, all, or power, sched, block, work, timer, lock, irq, bios,
-    /// profile, with commas between
+    /// Record the kernel's events too: default, all, or power, sched, block, work, timer, lock, irq,
+    /// hardirq, bios, profile, with commas between
     #[arg(
         long = "events",
         value_name = "SET",

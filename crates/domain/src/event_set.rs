@@ -20,6 +20,8 @@ pub enum Set {
     Lock,
     /// Interrupts and softirqs.
     Irq,
+    /// Interrupts of devices alone, which the profile's clock cannot see. All of it is in [`Set::Irq`].
+    HardIrq,
     /// The bios that are given to devices: how these are used. All of it is in [`Set::Block`].
     Bios,
     /// No tracepoints: the kernel's call stack of whoever runs, many times a second.
@@ -28,7 +30,7 @@ pub enum Set {
 
 impl Set {
     /// All of them.
-    pub const ALL: [Set; 9] = [
+    pub const ALL: [Set; 10] = [
         Set::Power,
         Set::Sched,
         Set::Block,
@@ -36,6 +38,7 @@ impl Set {
         Set::Timer,
         Set::Lock,
         Set::Irq,
+        Set::HardIrq,
         Set::Bios,
         Set::Profile,
     ];
@@ -50,6 +53,7 @@ impl Set {
             Set::Timer => "timer",
             Set::Lock => "lock",
             Set::Irq => "irq",
+            Set::HardIrq => "hardirq",
             Set::Bios => "bios",
             Set::Profile => "profile",
         }
@@ -78,6 +82,7 @@ impl Set {
             Set::Irq => {
                 &["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit"]
             }
+            Set::HardIrq => &["irq/irq_handler_entry", "irq/irq_handler_exit"],
             Set::Bios => &["block/block_bio_queue"],
             Set::Profile => &[],
         }
@@ -89,8 +94,8 @@ impl Set {
 pub struct Sets(Vec<Set>);
 
 impl Sets {
-    /// The sets of `--events` without a value: all but interrupts, which are many and name no wait that the
-    /// others do not.
+    /// The sets of `--events` without a value: all but softirqs, which are many, name no wait that the others
+    /// do not, and are seen by the profile.
     pub fn usual() -> Self {
         Self(Set::ALL.into_iter().filter(|set| *set != Set::Irq).collect())
     }
@@ -107,8 +112,13 @@ impl Sets {
 
     /// The tracepoints of all of them, each once.
     pub fn tracepoints(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let has_bios = self.contains(Set::Block);
-        let sets = self.0.iter().filter(move |set| !(has_bios && **set == Set::Bios));
+        let (has_bios, has_handlers) = (self.contains(Set::Block), self.contains(Set::Irq));
+        let is_within = move |set: Set| match set {
+            Set::Bios => has_bios,
+            Set::HardIrq => has_handlers,
+            _ => false,
+        };
+        let sets = self.0.iter().filter(move |set| !is_within(**set));
         sets.flat_map(|set| set.tracepoints().iter().copied())
     }
 }
@@ -162,7 +172,17 @@ mod tests {
 
     #[test]
     fn each_tracepoint_is_there_once() {
-        let all: Vec<&str> = Sets(Set::ALL.to_vec()).tracepoints().collect();
-        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        for sets in [Sets(Set::ALL.to_vec()), Sets::usual(), Sets::in_passing()] {
+            let all: Vec<&str> = sets.tracepoints().collect();
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{sets}");
+        }
+    }
+
+    #[test]
+    fn interrupts_of_devices_are_among_what_is_usual_and_softirqs_are_not() {
+        let usual: Vec<&str> = Sets::usual().tracepoints().collect();
+        assert!(usual.contains(&"irq/irq_handler_entry") && usual.contains(&"irq/irq_handler_exit"));
+        assert!(!usual.iter().any(|name| name.contains("softirq")), "{usual:?}");
+        assert!(Sets::in_passing().tracepoints().all(|name| !name.starts_with("irq/")));
     }
 }
