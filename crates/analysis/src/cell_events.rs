@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::testing::{failed, run, study};
     use domain::passage::{Bios, Given, Passed};
-    use domain::profile::Subsystem;
+    use domain::profile::{Interrupts, Subsystem};
     use domain::request::Took;
     use domain::trial::{DiskTotals, Validity};
     use domain::windows::Windows;
@@ -179,6 +179,11 @@ mod tests {
                 period: Nanos::from_millis(1),
                 samples: [((Role::Workload, Subsystem::User), 5)].into(),
                 lost: 1,
+                interrupts: Some(Interrupts {
+                    held_off: [(Subsystem::User, 1)].into(),
+                    unsampled: 2,
+                    handlers: [("36 nvme0q1".to_owned(), Nanos::from_millis(4))].into(),
+                }),
                 ..Profile::default()
             });
         }
@@ -191,6 +196,15 @@ mod tests {
             (profile.all(), profile.lost, profile.time(profile.all())),
             (10, 2, Nanos::from_millis(10))
         );
+        let interrupts = Interrupts {
+            held_off: [(Subsystem::User, 2)].into(),
+            unsampled: 4,
+            handlers: [("36 nvme0q1".to_owned(), Nanos::from_millis(8))].into(),
+        };
+        assert_eq!(profile.interrupts, Some(interrupts));
+        let mut with_one_of_which_nothing_is_known = profile.clone();
+        with_one_of_which_nothing_is_known.add(&Profile::default());
+        assert_eq!(with_one_of_which_nothing_is_known.interrupts, None);
         assert_eq!((windows.threshold, windows.cpus[&1].all()), (Some(95.0), 2));
         assert_eq!(spent(&data, &cell)[&Role::Workload].cpu_ns, 6);
         let served = served(&data, &cell);

@@ -20,6 +20,59 @@ pub struct Profile {
     pub functions: BTreeMap<String, u64>,
     /// Samples that found no room and are missing.
     pub lost: u64,
+    /// What is known of the interrupts of devices; `None` where they were not recorded, so that what these
+    /// executed is counted to what they interrupted.
+    pub interrupts: Option<Interrupts>,
+}
+
+/// The interrupts of devices, from the begin of each handler to its end. No clock that is an interrupt itself
+/// sees them; they were measured, and their time is in the samples of [`Subsystem::Interrupt`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interrupts {
+    /// Samples that they held off, by what these would have counted to: they count to
+    /// [`Subsystem::Interrupt`].
+    pub held_off: BTreeMap<Subsystem, u64>,
+    /// So many periods of their time have no sample, and were added under [`Role::Interrupt`]: no thread was
+    /// interrupted, or one for longer than a period.
+    pub unsampled: u64,
+    /// The time of the busiest, by number and name: `36 virtio1-req.0`.
+    pub handlers: BTreeMap<String, Nanos>,
+}
+
+impl Interrupts {
+    /// How many handlers are named.
+    pub const MAX_HANDLERS: usize = 8;
+
+    /// All samples that they held off.
+    pub fn all_held_off(&self) -> u64 {
+        self.held_off.values().fold(0, |all: u64, count| all.saturating_add(*count))
+    }
+
+    fn add(&mut self, other: &Self) {
+        sum(&mut self.held_off, &other.held_off);
+        self.unsampled = self.unsampled.saturating_add(other.unsampled);
+        for (name, time) in &other.handlers {
+            let of = self.handlers.entry(name.clone()).or_default();
+            *of = Nanos::new(of.get().saturating_add(time.get()));
+        }
+        busiest(&mut self.handlers, Self::MAX_HANDLERS);
+    }
+}
+
+/// Adds counts to those of the same keys.
+fn sum<K: Ord + Clone>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (key, count) in more {
+        let of = all.entry(key.clone()).or_default();
+        *of = of.saturating_add(*count);
+    }
+}
+
+/// Keeps so many, those of the most; of equal ones the first by name.
+fn busiest<T: Ord>(of: &mut BTreeMap<String, T>, most: usize) {
+    let mut all: Vec<(String, T)> = std::mem::take(of).into_iter().collect();
+    order::by(&mut all, |(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+    all.truncate(most);
+    *of = all.into_iter().collect();
 }
 
 impl Profile {
@@ -49,26 +102,24 @@ impl Profile {
         196.0 * (0.25 / self.all().max(1) as f64).sqrt()
     }
 
-    /// Adds another of the same period.
+    /// Adds another of the same period. Of interrupts nothing is known where one of the two has none.
     pub fn add(&mut self, other: &Self) {
-        fn sum<K: Ord + Clone>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
-            for (key, count) in more {
-                let of = all.entry(key.clone()).or_default();
-                *of = of.saturating_add(*count);
-            }
-        }
         sum(&mut self.samples, &other.samples);
         sum(&mut self.inclusive, &other.inclusive);
         sum(&mut self.functions, &other.functions);
         self.lost = self.lost.saturating_add(other.lost);
+        self.interrupts = self.interrupts.take().zip(other.interrupts.as_ref()).map(|(mut all, more)| {
+            all.add(more);
+            all
+        });
     }
 
-    /// Keeps the busiest functions alone.
+    /// Keeps the busiest functions and handlers alone.
     pub fn trim(&mut self) {
-        let mut all: Vec<(String, u64)> = std::mem::take(&mut self.functions).into_iter().collect();
-        order::by(&mut all, |(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
-        all.truncate(Self::MAX_FUNCTIONS);
-        self.functions = all.into_iter().collect();
+        busiest(&mut self.functions, Self::MAX_FUNCTIONS);
+        if let Some(interrupts) = &mut self.interrupts {
+            busiest(&mut interrupts.handlers, Interrupts::MAX_HANDLERS);
+        }
     }
 }
 
@@ -99,7 +150,8 @@ pub enum Subsystem {
     Memory,
     /// Switches from thread to thread, and wake-ups.
     Scheduler,
-    /// Interrupts that serve none of these.
+    /// Interrupts that serve none of these; of devices, where they were recorded, all that their handlers
+    /// execute.
     Interrupt,
     /// What is left of the kernel.
     Other,

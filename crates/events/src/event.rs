@@ -44,7 +44,7 @@ impl Context {
     }
 }
 
-/// The name of a thread: 16 bytes, cut or filled with zeros.
+/// The name of a thread, or of a handler: 16 bytes, cut or filled with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Comm(pub [u8; 16]);
 
@@ -252,6 +252,8 @@ pub enum What {
     IrqBegin {
         /// Its number.
         irq: u32,
+        /// What the handler is called, cut to fit: `virtio1-req.0`.
+        name: Comm,
     },
     /// It ends.
     IrqEnd,

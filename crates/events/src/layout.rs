@@ -100,7 +100,7 @@ enum Layout {
     Timer,
     LockBegin,
     LockEnd,
-    Irq(Number),
+    Irq(Number, Option<Number>),
     IrqEnd,
     Softirq(Number),
     SoftirqEnd,
@@ -137,6 +137,12 @@ impl States {
             Left::Runnable
         }
     }
+}
+
+/// A text whose place and length are told by the record itself: `__data_loc`, the place in the low half.
+fn named(raw: &[u8], place: u32) -> Option<Comm> {
+    let (offset, size) = ((place & 0xffff) as usize, (place >> 16) as usize);
+    Text { offset, size }.comm(raw)
 }
 
 impl Layout {
@@ -188,7 +194,7 @@ impl Layout {
             "timer/hrtimer_expire_entry" | "timer/timer_expire_entry" => Self::Timer,
             "lock/contention_begin" => Self::LockBegin,
             "lock/contention_end" => Self::LockEnd,
-            "irq/irq_handler_entry" => Self::Irq(number("irq")?),
+            "irq/irq_handler_entry" => Self::Irq(number("irq")?, number("name")),
             "irq/irq_handler_exit" => Self::IrqEnd,
             "irq/softirq_entry" => Self::Softirq(number("vec")?),
             "irq/softirq_exit" => Self::SoftirqEnd,
@@ -250,7 +256,10 @@ impl Layout {
             Self::Timer => What::Timer,
             Self::LockBegin => What::LockBegin,
             Self::LockEnd => What::LockEnd,
-            Self::Irq(irq) => What::IrqBegin { irq: irq.u32(raw)? },
+            Self::Irq(irq, name) => {
+                let name = name.and_then(|name| named(raw, name.u32(raw)?)).unwrap_or_default();
+                What::IrqBegin { irq: irq.u32(raw)?, name }
+            }
             Self::IrqEnd => What::IrqEnd,
             Self::Softirq(vector) => What::SoftirqBegin { vector: vector.u32(raw)? },
             Self::SoftirqEnd => What::SoftirqEnd,

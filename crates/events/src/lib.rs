@@ -18,6 +18,7 @@ mod event;
 pub mod facts;
 mod file;
 pub mod foreign;
+mod held_off;
 mod layout;
 mod owner;
 pub mod perf_data;

@@ -3,14 +3,16 @@
 //! A clock of each CPU fires after every so much CPU time of threads, and perf writes who ran and the
 //! kernel's functions on the stack, from the one that ran to the one that was called first
 //! (perf_event_open(2), `PERF_COUNT_SW_CPU_CLOCK` with `PERF_SAMPLE_CALLCHAIN`). What the kernel does with
-//! interrupts off is seen where they are on again.
+//! interrupts off is seen where they are on again. Of the interrupts of devices that is put right where they
+//! were recorded ([`crate::held_off`]).
 
 use crate::file::{Frames, Kind, MAX_CPUS, Tables};
+use crate::held_off::{Found, HeldOff};
 use crate::owner::Owner;
 use crate::records::{COMM, FORK, Fields, LOST, LOST_SAMPLES, Record, Records, SAMPLE};
 use crate::subsystem::{of_stack, on_stack, plain};
 use crate::{Error, Result};
-use domain::profile::{Profile, Subsystem};
+use domain::profile::{Interrupts, Profile, Subsystem};
 use domain::trace::Role;
 use parse::proc::role::work_role;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -37,6 +39,12 @@ const MAX_THREADS: usize = 4 << 20;
 const MAX_GENERATIONS: usize = 4096;
 const MAX_ADDRESSES: usize = 1 << 20;
 
+/// A bound on the samples whose time is kept: 128 MiB, more than a profile of ours has.
+const MAX_TIMES: usize = 16 << 20;
+
+/// The tracepoints without which nothing is known of the interrupts of devices.
+const OF_INTERRUPTS: [&str; 2] = ["irq/irq_handler_entry", "irq/irq_handler_exit"];
+
 /// A name or a parent that a thread has from a time on.
 type Since<T> = HashMap<u32, Vec<(u64, T)>>;
 
@@ -48,6 +56,9 @@ pub struct Seen {
     names: Since<String>,
     /// Every address on a stack.
     pub addresses: BTreeSet<u64>,
+    /// When samples were taken, by CPU.
+    times: BTreeMap<u16, Vec<u64>>,
+    times_kept: usize,
     /// Records that do not read as their type says.
     pub unread: u64,
 }
@@ -59,7 +70,7 @@ impl Seen {
     /// Where it cannot be read, or is damaged.
     pub fn read<R: Read + Seek>(input: R) -> Result<Self> {
         let mut seen = Self::default();
-        each_record(input, |record| seen.unread += u64::from(seen.take(record).is_none()))?;
+        each_record(input, |cpu, record| seen.unread += u64::from(seen.take(cpu, record).is_none()))?;
         for changes in seen.parents.values_mut() {
             changes.sort_by_key(|(time, _)| *time);
         }
@@ -69,7 +80,17 @@ impl Seen {
         Ok(seen)
     }
 
-    fn take(&mut self, record: Record<'_>) -> Option<()> {
+    /// What tells which samples the interrupts of devices held off, once it has the events; `None` where
+    /// these do not have them. It takes the times of samples away.
+    pub fn held_off(&mut self, tables: &Tables) -> Option<HeldOff> {
+        let is_there = |name: &&str| tables.tracepoints.values().any(|point| point.name == **name);
+        let mut times = std::mem::take(&mut self.times);
+        let period = tables.period.filter(|_| OF_INTERRUPTS.iter().all(is_there))?;
+        times.values_mut().for_each(|of_cpu| of_cpu.sort_unstable());
+        Some(HeldOff::new(period, times))
+    }
+
+    fn take(&mut self, cpu: u16, record: Record<'_>) -> Option<()> {
         let mut fields = Fields(record.bytes);
         match record.kind {
             FORK if self.parents.len() < MAX_THREADS => {
@@ -91,6 +112,10 @@ impl Seen {
             }
             SAMPLE => {
                 let sample = Sample::read(record)?;
+                if self.times_kept < MAX_TIMES {
+                    self.times.entry(cpu).or_default().push(sample.time);
+                    self.times_kept += 1;
+                }
                 for address in sample.stack() {
                     if self.addresses.len() < MAX_ADDRESSES {
                         self.addresses.insert(address);
@@ -126,7 +151,8 @@ fn last_before<T>(changes: &Since<T>, id: u32, time: u64) -> Option<&(u64, T)> {
     changes[..changes.partition_point(|(at, _)| *at <= time)].last()
 }
 
-/// Sums the samples of a recording, whose functions `symbols` names by where they begin.
+/// Sums the samples of a recording, whose functions `symbols` names by where they begin. What interrupts of
+/// devices held off, where that was `found`, counts to these.
 ///
 /// # Errors
 /// Where it cannot be read, or is damaged.
@@ -134,11 +160,15 @@ pub fn sum<R: Read + Seek>(
     input: R,
     tables: &Tables,
     seen: &Seen,
+    found: Option<Found>,
     symbols: &BTreeMap<u64, String>,
 ) -> Result<Profile> {
     let mut profile = Profile { period: tables.period.unwrap_or_default(), ..Profile::default() };
+    let is_known = found.is_some();
+    let Found { samples: held_off, unsampled, handlers } = found.unwrap_or_default();
+    let mut interrupts = Interrupts { unsampled, handlers, ..Interrupts::default() };
     let mut names: Vec<&str> = Vec::new();
-    each_record(input, |record| match record.kind {
+    each_record(input, |cpu, record| match record.kind {
         SAMPLE => {
             let Some(sample) = Sample::read(record) else { return };
             names.clear();
@@ -155,6 +185,11 @@ pub fn sum<R: Read + Seek>(
             } else {
                 of_stack(names.iter().copied())
             };
+            if held_off.contains(&(cpu, sample.time)) {
+                *interrupts.held_off.entry(subsystem).or_default() += 1;
+                count_interrupts(&mut profile, role, 1);
+                return;
+            }
             *profile.samples.entry((role, subsystem)).or_default() += 1;
             let worked_for: BTreeSet<Subsystem> =
                 on_stack(names.iter().copied()).chain([subsystem]).collect();
@@ -171,8 +206,20 @@ pub fn sum<R: Read + Seek>(
         }
         _ => {}
     })?;
+    if is_known {
+        count_interrupts(&mut profile, Role::Interrupt, interrupts.unsampled);
+        profile.interrupts = Some(interrupts);
+    }
     profile.trim();
     Ok(profile)
+}
+
+/// Samples of which no more is known than that they are of interrupts.
+fn count_interrupts(profile: &mut Profile, role: Role, count: u64) {
+    if count > 0 {
+        *profile.samples.entry((role, Subsystem::Interrupt)).or_default() += count;
+        *profile.inclusive.entry(Subsystem::Interrupt).or_default() += count;
+    }
 }
 
 /// The role of a kernel thread: of a kworker by what it executes, of others by their name. One that began
@@ -203,7 +250,7 @@ fn function(symbols: &BTreeMap<u64, String>, address: u64) -> Option<&str> {
     (address - begin < LONGEST_FUNCTION).then_some(name)
 }
 
-fn each_record<R: Read + Seek>(input: R, mut take: impl FnMut(Record<'_>)) -> Result<()> {
+fn each_record<R: Read + Seek>(input: R, mut take: impl FnMut(u16, Record<'_>)) -> Result<()> {
     let mut frames = Frames::new(input)?;
     let mut records = Records::default();
     loop {
@@ -217,7 +264,7 @@ fn each_record<R: Read + Seek>(input: R, mut take: impl FnMut(Record<'_>)) -> Re
             return Err(Error::Damaged { at, what: "number of the CPU in the frame" });
         }
         let Some(bytes) = frames.bytes(&frame)? else { return Ok(()) };
-        records.split(frame.cpu, bytes, at, &mut take)?;
+        records.split(frame.cpu, bytes, at, |record| take(frame.cpu, record))?;
     }
 }
 

@@ -5,7 +5,7 @@
 mod made;
 
 use domain::Nanos;
-use domain::profile::{Profile, Subsystem};
+use domain::profile::{Interrupts, Profile, Subsystem};
 use domain::trace::Role;
 use events::{Kind, Owner};
 use made::File;
@@ -107,6 +107,36 @@ fn what_is_lost_is_counted_and_what_has_no_name_is_unnamed() {
     let profile = profile(&mut file);
     assert_eq!((profile.lost, profile.all()), (5, 1));
     assert_eq!(profile.samples[&(Role::Other, Subsystem::Unnamed)], 1);
+}
+
+#[test]
+fn what_a_handler_held_off_counts_to_interrupts_and_not_to_what_it_interrupted() {
+    let mut file = recording();
+    let ms = |count: u64| count * 1_000_000;
+    file.stack(0, ms(1), 7, &[COPIES + 4, SUBMITS + 80]);
+    for at in 2..6 {
+        // Half of a period in a handler: of four samples, two were due in it.
+        file.handler(0, ms(at), 36, "nvme0q1", 7);
+        file.event(0, ms(at) + 500_000, "irq/irq_handler_exit", &[("irq", 36), ("common_pid", 7)]);
+        let (behind, stack) = if at % 2 == 0 { (501_000, &[][..]) } else { (900_000, &[SUBMITS + 8][..]) };
+        file.stack(0, ms(at) + behind, 7, stack);
+    }
+    // One that finds the CPU idle has no sample.
+    file.handler(1, ms(2), 37, "nvme0q2", 0);
+    file.event(1, ms(4), "irq/irq_handler_exit", &[("irq", 37)]);
+    let profile = profile(&mut file);
+    let of = |role, subsystem| profile.samples.get(&(role, subsystem)).copied();
+    assert_eq!(of(Role::Workload, Subsystem::User), None);
+    assert_eq!(of(Role::Workload, Subsystem::Block), Some(3));
+    assert_eq!(of(Role::Workload, Subsystem::Interrupt), Some(2));
+    assert_eq!(of(Role::Interrupt, Subsystem::Interrupt), Some(2));
+    assert_eq!(profile.inclusive[&Subsystem::Interrupt], 4);
+    assert_eq!(profile.inclusive.get(&Subsystem::User), None);
+    let handlers =
+        [("36 nvme0q1", 2), ("37 nvme0q2", 2)].map(|(name, of)| (name.to_owned(), Nanos::new(ms(of))));
+    let held_off = [(Subsystem::User, 2)].into();
+    let interrupts = Interrupts { held_off, unsampled: 2, handlers: handlers.into() };
+    assert_eq!(profile.interrupts, Some(interrupts));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod support;
 
 use domain::ids::{CellId, RunId, TrialKey};
-use domain::profile::{Profile, Subsystem};
+use domain::profile::{Interrupts, Profile, Subsystem};
 use domain::time::Timestamp;
 use domain::trial::{Run, Validity};
 use expect_test::expect;
@@ -361,6 +361,11 @@ fn a_recording_is_read_back_with_its_trace() {
             inclusive: [(Subsystem::Md, 5), (Subsystem::Vfs, 5)].into(),
             functions: [("raid10_make_request [raid10]".to_owned(), 3)].into(),
             lost: 1,
+            interrupts: Some(Interrupts {
+                held_off: [(Subsystem::Md, 1)].into(),
+                unsampled: 2,
+                handlers: [("36 nvme0q1".to_owned(), domain::Nanos::from_millis(4))].into(),
+            }),
         }),
         windows: None,
         phases: vec![],

@@ -9,7 +9,7 @@ use domain::ids::RunId;
 use domain::inert::Lines;
 use domain::outcome::Metric;
 use domain::phase::Phase;
-use domain::profile::Profile;
+use domain::profile::{Interrupts, Profile};
 use domain::trace::Role;
 use domain::trial::{CpuChange, DiskTotals};
 use domain::units::Bytes;
@@ -218,5 +218,17 @@ fn profile_json(profile: &Profile) -> Value {
         "samples": samples.collect::<Vec<_>>(),
         "inclusive": inclusive.collect::<serde_json::Map<_, _>>(),
         "functions": functions.collect::<serde_json::Map<_, _>>(),
+        "interrupts": profile.interrupts.as_ref().map(interrupts_json),
+    })
+}
+
+fn interrupts_json(interrupts: &Interrupts) -> Value {
+    let held_off =
+        interrupts.held_off.iter().map(|(subsystem, count)| (subsystem.name().to_owned(), json!(count)));
+    let handlers = interrupts.handlers.iter().map(|(name, time)| (name.clone(), json!(time.get())));
+    json!({
+        "held_off": held_off.collect::<serde_json::Map<_, _>>(),
+        "unsampled": interrupts.unsampled,
+        "handlers_ns": handlers.collect::<serde_json::Map<_, _>>(),
     })
 }

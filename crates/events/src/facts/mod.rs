@@ -25,6 +25,7 @@ use crate::Result;
 use crate::decode::{Losses, decode};
 use crate::event::{Comm, Event, What};
 use crate::file::Tables;
+use crate::held_off::HeldOff;
 use crate::profile::{self, Seen};
 use crate::requests::Ended;
 use crate::subsystem::plain;
@@ -115,10 +116,16 @@ impl Facts {
         name: impl FnOnce(&BTreeSet<u64>) -> BTreeMap<u64, String>,
     ) -> Result<Self> {
         let tables = Tables::read(open()?)?;
+        let mut seen = tables.period.map(|_| Seen::read(open()?)).transpose()?;
+        let mut held_off = seen.as_mut().and_then(|seen| seen.held_off(&tables));
         let mut nobody = |_: &Interval| {};
         let mut collecting = Collecting::giving(&tables, &mut nobody);
-        let losses = decode(open()?, &tables, |event| collecting.take(event))?;
-        let seen = tables.period.map(|_| Seen::read(open()?)).transpose()?;
+        let losses = decode(open()?, &tables, |event| {
+            collecting.take(event);
+            if let Some(held_off) = &mut held_off {
+                held_off.take(event);
+            }
+        })?;
         let mut addresses: BTreeSet<u64> = collecting.tasks.functions.keys().copied().collect();
         addresses.extend(seen.iter().flat_map(|seen| &seen.addresses));
         let mut symbols = tables.symbols.clone();
@@ -128,7 +135,8 @@ impl Facts {
         let mut facts = collecting.finish(&losses, &symbols);
         if let Some(seen) = seen {
             facts.unread += seen.unread;
-            facts.profile = Some(profile::sum(open()?, &tables, &seen, &symbols)?);
+            facts.profile =
+                Some(profile::sum(open()?, &tables, &seen, held_off.map(HeldOff::finish), &symbols)?);
         }
         Ok(facts)
     }
@@ -241,7 +249,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
                 self.of_cpu(now, of, AT, |cpu| cpu.runs_at(now, khz));
             }
             What::Idle { cpu: of, state } => self.of_cpu(now, of, IN_STATE, |cpu| cpu.idles(now, state)),
-            What::IrqBegin { irq } => {
+            What::IrqBegin { irq, .. } => {
                 self.tasks.cause(now, cpu, tid, context, Wait::Interrupt);
                 self.of_cpu(now, cpu.into(), IN_IRQ, |cpu| cpu.irq(now, Some(irq)));
             }

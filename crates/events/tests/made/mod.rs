@@ -88,6 +88,19 @@ impl File {
         self.frame(Kind::Data, cpu, &record);
     }
 
+    /// The handler of an interrupt begins, while a thread runs.
+    pub fn handler(&mut self, cpu: u16, time: u64, irq: u64, name: &str, tid: u64) {
+        const ENTRY: &str = "irq/irq_handler_entry";
+        let end = self.formats[ENTRY].fields.iter().map(|f| f.offset + f.size).max().unwrap();
+        let place = u64::from(end) | (name.len() as u64) << 16;
+        let record = self.record(time, ENTRY, &[("irq", irq), ("name", place), ("common_pid", tid)]);
+        // Header, time, size, then the record's own, which the name follows.
+        let mut raw = record[8 + 8 + 4..8 + 8 + 4 + end as usize].to_vec();
+        raw.extend(name.as_bytes());
+        let body = [&time.to_ne_bytes()[..], &(raw.len() as u32).to_ne_bytes(), &raw].concat();
+        self.frame(Kind::Data, cpu, &record_of(9, &body));
+    }
+
     /// A device that is a whole disk.
     pub fn device(&mut self, number: u32, name: &str) {
         let bytes = [&number.to_le_bytes()[..], &number.to_le_bytes(), name.as_bytes()].concat();

@@ -156,7 +156,7 @@ impl<'e, 'o> Kernel<'e, 'o> {
         let Event { time, cpu, tid, what, .. } = *event;
         self.last = self.last.max(time);
         match what {
-            What::IrqBegin { irq } => drop(self.irqs.insert(cpu, (time, irq))),
+            What::IrqBegin { irq, .. } => drop(self.irqs.insert(cpu, (time, irq))),
             What::SoftirqBegin { vector } => drop(self.softirqs.insert(cpu, (time, vector))),
             What::WorkBegin { function, .. } => {
                 if self.work.len() >= MAX_WORKERS {

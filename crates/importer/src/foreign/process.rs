@@ -6,7 +6,7 @@ use crate::error::{Doing, Error, Result, refused};
 use domain::bench::Sink;
 use domain::inert;
 use domain::outcome::{Better, Metric, Outcome};
-use domain::profile::{Profile, Subsystem};
+use domain::profile::{Interrupts, Profile, Subsystem};
 use domain::time::{Nanos, Timestamp};
 use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
 use domain::trial::{MAX_THREADS, ThreadTime};
@@ -463,7 +463,7 @@ fn accepted_thread(thread: wire::Thread) -> Result<ThreadTime> {
     Ok(ThreadTime { name, tid, role, cpu: Nanos::new(cpu_ns) })
 }
 
-/// Of names that there are, and of no more functions than a profile has.
+/// Of names that there are, and of no more functions and handlers than a profile has.
 fn accepted_profile(profile: wire::Profile) -> Result<Profile> {
     let no_such =
         || Error::Refused("the process that reads it answers a profile of what there is not".into());
@@ -480,6 +480,17 @@ fn accepted_profile(profile: wire::Profile) -> Result<Profile> {
     for (name, count) in profile.functions.into_iter().take(Profile::MAX_FUNCTIONS) {
         let name = inert::one_line(&name).chars().take(MAX_FUNCTION).collect();
         accepted.functions.insert(name, count);
+    }
+    if let Some(interrupts) = profile.interrupts {
+        let of_them = accepted.interrupts.insert(Interrupts::default());
+        of_them.unsampled = interrupts.unsampled;
+        for (subsystem, count) in interrupts.held_off {
+            of_them.held_off.insert(of(&subsystem)?, count);
+        }
+        for (name, ns) in interrupts.handlers_ns.into_iter().take(Interrupts::MAX_HANDLERS) {
+            let name = inert::one_line(&name).chars().take(MAX_FUNCTION).collect();
+            of_them.handlers.insert(name, Nanos::new(ns));
+        }
     }
     Ok(accepted)
 }

@@ -186,6 +186,15 @@ fn on_the_wire(profile: &Profile) -> wire::Profile {
             .collect(),
         inclusive: inclusive.map(|(of, count)| (of.name().to_owned(), *count)).collect(),
         functions: profile.functions.iter().map(|(name, count)| (name.clone(), *count)).collect(),
+        interrupts: profile.interrupts.as_ref().map(|interrupts| {
+            let held_off = interrupts.held_off.iter();
+            let handlers = interrupts.handlers.iter();
+            wire::Interrupts {
+                held_off: held_off.map(|(of, count)| (of.name().to_owned(), *count)).collect(),
+                unsampled: interrupts.unsampled,
+                handlers_ns: handlers.map(|(name, time)| (name.clone(), time.get())).collect(),
+            }
+        }),
     }
 }
 

@@ -110,6 +110,15 @@ pub struct Profile {
     pub samples: Vec<(String, String, u64)>,
     pub inclusive: Vec<(String, u64)>,
     pub functions: Vec<(String, u64)>,
+    pub interrupts: Option<Interrupts>,
+}
+
+/// What is known of the interrupts of devices in it.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interrupts {
+    pub held_off: Vec<(String, u64)>,
+    pub unsampled: u64,
+    pub handlers_ns: Vec<(String, u64)>,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

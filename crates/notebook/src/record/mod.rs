@@ -181,7 +181,7 @@ pub(crate) mod tests {
     use domain::outcome::{Better, Metric, Outcome};
     use domain::passage::{Bios, Given, Passage, Passed};
     use domain::phase::Phase;
-    use domain::profile::{Profile, Subsystem};
+    use domain::profile::{Interrupts, Profile, Subsystem};
     use domain::request::{Op, Served, Took};
     use domain::setting::{SettingName, SettingRecord};
     use domain::spent::{Spent, Wait};
@@ -349,18 +349,29 @@ pub(crate) mod tests {
             .prop_map(|(source, of, readings)| EnergyAccount { source, of, readings })
     }
 
+    fn interrupts() -> impl Strategy<Value = Interrupts> {
+        let held_off = btree_map(prop::sample::select(Subsystem::ALL.to_vec()), any::<u64>(), 0..4);
+        let handlers = btree_map(any::<String>(), nanos(), 0..3);
+        (held_off, any::<u64>(), handlers).prop_map(|(held_off, unsampled, handlers)| Interrupts {
+            held_off,
+            unsampled,
+            handlers,
+        })
+    }
+
     fn profile() -> impl Strategy<Value = Profile> {
         let subsystem = || prop::sample::select(Subsystem::ALL.to_vec());
         let samples = btree_map((role(), subsystem()), any::<u64>(), 0..4);
         let inclusive = btree_map(subsystem(), any::<u64>(), 0..4);
         let functions = btree_map(any::<String>(), any::<u64>(), 0..3);
-        (nanos(), samples, inclusive, functions, any::<u64>()).prop_map(
-            |(period, samples, inclusive, functions, lost)| Profile {
+        (nanos(), samples, inclusive, functions, any::<u64>(), option::of(interrupts())).prop_map(
+            |(period, samples, inclusive, functions, lost, interrupts)| Profile {
                 period,
                 samples,
                 inclusive,
                 functions,
                 lost,
+                interrupts,
             },
         )
     }

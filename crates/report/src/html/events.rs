@@ -3,7 +3,7 @@
 use crate::Report;
 use crate::document::{Block, Table, in_html};
 use crate::sections::{
-    BECAME, BECAME_NOTE, SERVED_NOTE, SPENT_NOTE, TIMES, TIMES_NOTE, WAITS_NOTE, layers_table, served_table,
+    BECAME, BECAME_NOTE, SERVED_NOTE, TIMES, TIMES_NOTE, WAITS_NOTE, layers_table, served_table, spent_note,
     spent_table, waits_table, windows_notes, windows_table,
 };
 use crate::wording::cell_label;
@@ -18,7 +18,7 @@ const DRAWN_CELLS: usize = 24;
 const STEP: u8 = 5;
 
 pub(super) fn spent(report: &Report) -> Option<Markup> {
-    noted(SPENT_NOTE, spent_table(report)?)
+    noted(&spent_note(report), spent_table(report)?)
 }
 
 pub(super) fn waits(report: &Report) -> Option<Markup> {

@@ -28,7 +28,7 @@ pub(crate) use profile::profile;
 pub(crate) use recorded::recorded_parts;
 pub use recorded::use_in_words;
 pub(crate) use run::{findings_alone, run};
-pub(crate) use spent::{SPENT_NOTE, SPENT_TITLE, spent_table};
+pub(crate) use spent::{SPENT_TITLE, spent_note, spent_table};
 pub(crate) use trial::trial;
 pub(crate) use waits::{SERVED_NOTE, SERVED_TITLE, WAITS_NOTE, WAITS_TITLE, served_table, waits_table};
 pub(crate) use windows::{WINDOWS_TITLE, median, windows_notes, windows_table};

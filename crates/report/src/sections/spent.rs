@@ -1,5 +1,6 @@
 //! What the CPU time of each cell was spent in.
 
+use super::profile::NOT_RECORDED;
 use super::{heading, paragraph, table};
 use crate::Report;
 use crate::document::{Block, Table};
@@ -17,11 +18,7 @@ const MAX_PARTS: usize = 5;
 /// The shares of programs and of the parts of the kernel in each cell's CPU time; `None` where no trial has
 /// call stacks.
 pub(crate) fn spent_table(report: &Report) -> Option<Table> {
-    let of_cell = |cell: &analysis::summary::CellSummary| {
-        let profile = cell_events::profile(report.data, &cell.cell).filter(|profile| profile.all() > 0)?;
-        Some((cell_label(report, cell), profile))
-    };
-    let cells: Vec<(String, Profile)> = report.summary.cells.iter().filter_map(of_cell).collect();
+    let cells = cells(report);
     if cells.is_empty() {
         return None;
     }
@@ -50,11 +47,30 @@ pub(crate) fn spent_table(report: &Report) -> Option<Table> {
     Some(table(&head, &numbers, rows))
 }
 
+/// Those that have call stacks.
+fn cells(report: &Report) -> Vec<(String, Profile)> {
+    let of_cell = |cell: &analysis::summary::CellSummary| {
+        let profile = cell_events::profile(report.data, &cell.cell).filter(|profile| profile.all() > 0)?;
+        Some((cell_label(report, cell), profile))
+    };
+    report.summary.cells.iter().filter_map(of_cell).collect()
+}
+
 /// The table with its title, and what its figures are.
 pub(super) fn spent(report: &Report) -> Vec<Block> {
     let Some(table) = spent_table(report) else { return Vec::new() };
-    vec![heading(SPENT_TITLE), Block::Table(table), paragraph(SPENT_NOTE)]
+    vec![heading(SPENT_TITLE), Block::Table(table), paragraph(spent_note(report))]
 }
 
-/// What the shares are of.
-pub(crate) const SPENT_NOTE: &str = "Shares of the call stacks that were sampled on busy CPUs in the trials of a cell that recorded them: of what ran, not of what it worked for.";
+/// What the shares are of, and where interrupts of devices are in them.
+pub(crate) fn spent_note(report: &Report) -> String {
+    let are_known = cells(report).iter().all(|(_, profile)| profile.interrupts.is_some());
+    let interrupts = if are_known {
+        "Those that interrupts of devices held off count to interrupt."
+    } else {
+        NOT_RECORDED
+    };
+    format!("{SPENT_NOTE} {interrupts}")
+}
+
+const SPENT_NOTE: &str = "Shares of the call stacks that were sampled on busy CPUs in the trials of a cell that recorded them: of what ran, not of what it worked for.";

@@ -4,7 +4,7 @@ use super::{Case, bare, factor, measured, study, trace};
 use domain::lab::{DiskService, Lab, LabAccount, Pacing, StateRecord, VcpuRecord};
 use domain::passage::{Bios, Given, Passage, Passed};
 use domain::plan::Plan;
-use domain::profile::{Profile, Subsystem};
+use domain::profile::{Interrupts, Profile, Subsystem};
 use domain::request::Op;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
@@ -102,9 +102,21 @@ fn profile() -> Profile {
         ((Role::Workload, Subsystem::Block), 88),
         ((Role::Crypt, Subsystem::Crypt), 702),
         ((Role::Crypt, Subsystem::Scheduler), 43),
-        ((Role::Interrupt, Subsystem::Interrupt), 82),
+        ((Role::Workload, Subsystem::Interrupt), 58),
+        ((Role::Crypt, Subsystem::Interrupt), 3),
+        ((Role::Interrupt, Subsystem::Interrupt), 21),
     ];
-    Profile { period: Nanos::from_millis(1), samples: of.into(), ..Profile::default() }
+    let interrupts = Interrupts {
+        held_off: [(Subsystem::User, 38), (Subsystem::Interrupt, 20), (Subsystem::Crypt, 3)].into(),
+        unsampled: 4,
+        handlers: [("25 virtio0-request".to_owned(), Nanos::from_millis(48))].into(),
+    };
+    Profile {
+        period: Nanos::from_millis(1),
+        samples: of.into(),
+        interrupts: Some(interrupts),
+        ..Profile::default()
+    }
 }
 
 /// A layer that is read: one read in a hundred could not be followed. Means in µs: before, below, after.

@@ -7,7 +7,7 @@ use domain::inventory::CpuList;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::passage::{Bios, Given, Passage, Passed};
 use domain::phase::Phase;
-use domain::profile::{Profile, Subsystem};
+use domain::profile::{Interrupts, Profile, Subsystem};
 use domain::request::{Op, Served, Took};
 use domain::spent::{Spent, Wait};
 use domain::time::Nanos;
@@ -223,6 +223,17 @@ pub(super) struct ProfileRecord {
     samples: Vec<SamplesRecord>,
     inclusive: BTreeMap<String, u64>,
     functions: BTreeMap<String, u64>,
+    /// Absent where they were not recorded, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interrupts: Option<InterruptsRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InterruptsRecord {
+    held_off: BTreeMap<String, u64>,
+    unsampled: u64,
+    handlers_ns: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -477,25 +488,53 @@ impl From<&Profile> for ProfileRecord {
             samples: samples.collect(),
             inclusive: inclusive.map(|(subsystem, count)| (subsystem.name().to_owned(), *count)).collect(),
             functions: profile.functions.clone(),
+            interrupts: profile.interrupts.as_ref().map(InterruptsRecord::from),
         }
+    }
+}
+
+impl From<&Interrupts> for InterruptsRecord {
+    fn from(interrupts: &Interrupts) -> Self {
+        let held_off = interrupts.held_off.iter();
+        let handlers = interrupts.handlers.iter();
+        Self {
+            held_off: held_off.map(|(subsystem, count)| (subsystem.name().to_owned(), *count)).collect(),
+            unsampled: interrupts.unsampled,
+            handlers_ns: handlers.map(|(name, time)| (name.clone(), time.get())).collect(),
+        }
+    }
+}
+
+fn subsystem(name: &str) -> Meaning<Subsystem> {
+    Subsystem::from_name(name).ok_or_else(|| format!("there is no part of the kernel `{name}`"))
+}
+
+impl TryFrom<InterruptsRecord> for Interrupts {
+    type Error = String;
+    fn try_from(record: InterruptsRecord) -> Meaning<Self> {
+        let held_off = record.held_off.iter().map(|(name, count)| Ok((subsystem(name)?, *count)));
+        let handlers = record.handlers_ns.into_iter().map(|(name, ns)| (name, Nanos::new(ns)));
+        Ok(Self {
+            held_off: held_off.collect::<Meaning<_>>()?,
+            unsampled: record.unsampled,
+            handlers: handlers.collect(),
+        })
     }
 }
 
 impl TryFrom<ProfileRecord> for Profile {
     type Error = String;
     fn try_from(record: ProfileRecord) -> Meaning<Self> {
-        let of = |name: &str| {
-            Subsystem::from_name(name).ok_or_else(|| format!("there is no part of the kernel `{name}`"))
-        };
         let samples = record.samples.iter();
-        let samples = samples.map(|one| Ok(((role(&one.role)?, of(&one.subsystem)?), one.samples)));
-        let inclusive = record.inclusive.iter().map(|(name, count)| Ok((of(name)?, *count)));
+        let samples = samples.map(|one| Ok(((role(&one.role)?, subsystem(&one.subsystem)?), one.samples)));
+        let inclusive = record.inclusive.iter().map(|(name, count)| Ok((subsystem(name)?, *count)));
         Ok(Self {
             period: Nanos::new(record.period_ns),
             lost: record.lost,
             samples: samples.collect::<Meaning<_>>()?,
             inclusive: inclusive.collect::<Meaning<_>>()?,
             functions: record.functions,
+            interrupts: record.interrupts.map(Interrupts::try_from).transpose()?,
         })
     }
 }
