@@ -61,28 +61,29 @@ pub struct OfDevice {
 /// empty where no requests were recorded.
 pub fn served(data: &RunData, cell: &CellId) -> Vec<OfDevice> {
     let mut all: Vec<OfDevice> = Vec::new();
-    for measured in measurements(data, cell) {
-        for (disk, op, served) in measured
-            .disks
-            .iter()
-            .flat_map(|disk| disk.served.iter().map(move |(op, served)| (disk, *op, served)))
-        {
-            let known = all.iter_mut().find(|known| known.device == disk.device && known.op == op);
-            match known {
-                Some(known) => {
-                    known.served.add(served);
-                    known.time = known.time.saturating_add(measured.duration);
-                }
-                None => all.push(OfDevice {
-                    device: disk.device.clone(),
-                    op,
-                    served: *served,
-                    time: measured.duration,
-                }),
+    for one in measurements(data, cell).flat_map(served_of) {
+        match all.iter_mut().find(|known| known.device == one.device && known.op == one.op) {
+            Some(known) => {
+                known.served.add(&one.served);
+                known.time = known.time.saturating_add(one.time);
             }
+            None => all.push(one),
         }
     }
     all
+}
+
+/// The same of one trial.
+pub fn served_of(measured: &Measurement) -> impl Iterator<Item = OfDevice> {
+    let time = measured.duration;
+    measured.disks.iter().flat_map(move |disk| {
+        disk.served.iter().map(move |(op, served)| OfDevice {
+            device: disk.device.clone(),
+            op: *op,
+            served: served.clone(),
+            time,
+        })
+    })
 }
 
 /// What one block device that stands on others made of what it was given.
@@ -131,7 +132,7 @@ mod tests {
     use crate::testing::{failed, run, study};
     use domain::passage::{Bios, Given, Passed};
     use domain::profile::{Interrupts, Subsystem};
-    use domain::request::Took;
+    use domain::took::Took;
     use domain::trial::{DiskTotals, Validity};
     use domain::windows::Windows;
 
@@ -165,7 +166,7 @@ mod tests {
             });
             measured.duration = Nanos::from_secs(2);
             measured.spent = [(Role::Workload, Spent { cpu_ns: 3, ..Spent::default() })].into();
-            let took = Took { count: 4, sum: Nanos::new(40), max: Nanos::new(30) };
+            let took = Took::sums(4, Nanos::new(40), Nanos::new(30));
             measured.disks = vec![DiskTotals {
                 served: [(Op::Read, Served { count: 4, service: took, ..Served::default() })].into(),
                 passage: Some(Passage {

@@ -38,6 +38,7 @@ pub mod spent;
 pub mod stack;
 pub mod study;
 pub mod time;
+pub mod took;
 pub mod trace;
 pub mod trial;
 pub mod units;

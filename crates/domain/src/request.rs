@@ -2,6 +2,7 @@
 //! device, and how long the device took.
 
 use crate::time::Nanos;
+use crate::took::Took;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,33 +40,8 @@ impl Op {
     }
 }
 
-/// How long things took, as sums.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Took {
-    /// How many.
-    pub count: u64,
-    /// All together.
-    pub sum: Nanos,
-    /// The longest.
-    pub max: Nanos,
-}
-
-impl Took {
-    /// The mean; `None` of none.
-    pub fn mean(&self) -> Option<Nanos> {
-        self.sum.get().checked_div(self.count).map(Nanos::new)
-    }
-
-    /// Adds others.
-    pub fn add(&mut self, other: &Self) {
-        self.count = self.count.saturating_add(other.count);
-        self.sum = self.sum.saturating_add(other.sum);
-        self.max = self.max.max(other.max);
-    }
-}
-
 /// What one device did of one operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Requests that completed; of a layer without requests (md, dm), bios.
     pub count: u64,
@@ -84,9 +60,9 @@ impl Served {
     pub fn add(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.sectors = self.sectors.saturating_add(other.sectors);
-        self.queue.add(&other.queue);
-        self.service.add(&other.service);
-        self.whole.add(&other.whole);
+        self.queue.merge(&other.queue);
+        self.service.merge(&other.service);
+        self.whole.merge(&other.whole);
     }
 
     /// The mean time of one, queue and service together; of a layer the whole.

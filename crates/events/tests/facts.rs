@@ -275,8 +275,8 @@ fn a_request_has_a_queue_and_a_service_time_and_parts_of_it_are_one() {
     let done = &facts.devices[&("253:0".to_owned(), Op::Write)];
     // 0xfd is 253; the device was not declared.
     assert_eq!((done.count, done.sectors, done.bios), (2, 24, 1));
-    assert_eq!((done.queue.count(), done.queue.sum()), (1, Nanos::new(30)));
-    assert_eq!((done.service.count(), done.service.sum()), (1, Nanos::new(60)));
+    assert_eq!((done.queue.count, done.queue.sum), (1, Nanos::new(30)));
+    assert_eq!((done.service.count, done.service.sum), (1, Nanos::new(60)));
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn a_partitions_bio_is_a_request_of_its_disk() {
     file.end(200);
     let facts = file.facts();
     assert_eq!(facts.devices.len(), 1);
-    assert_eq!(facts.devices[&("vda".to_owned(), Op::Read)].queue.sum(), Nanos::new(10));
+    assert_eq!(facts.devices[&("vda".to_owned(), Op::Read)].queue.sum, Nanos::new(10));
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn a_layer_of_bios_passes_them_on_and_has_one_time() {
     file.end(200);
     let facts = file.facts();
     let done = &facts.devices[&("252:0".to_owned(), Op::Read)];
-    assert_eq!((done.count, done.whole.sum()), (1, Nanos::new(90)));
+    assert_eq!((done.count, done.whole.sum), (1, Nanos::new(90)));
     let passed = facts.passages["252:0"].passed[&("253:0".to_owned(), Op::Read)];
     assert_eq!((passed.bios.count, passed.bios.sectors), (1, 8));
 }

@@ -42,7 +42,7 @@ fn requests_and_threads_are_those_of_the_command() {
     let facts = Facts::read(|| Ok(Cursor::new(&bytes))).unwrap();
     let reads: Vec<_> = facts.devices.iter().filter(|((_, op), _)| *op == Op::Read).collect();
     let [(_, reads)] = &reads[..] else { panic!("{reads:?}") };
-    assert_eq!((reads.count, reads.sectors, reads.service.count()), (16, 16 * 128, 16));
+    assert_eq!((reads.count, reads.sectors, reads.service.count), (16, 16 * 128, 16));
     let dd = facts.threads.iter().find(|thread| thread.name == "dd").unwrap();
     assert_eq!(dd.role, Role::Workload);
     let kernel = facts.threads.iter().find(|thread| thread.name.starts_with("migration/")).unwrap();

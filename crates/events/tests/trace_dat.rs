@@ -69,7 +69,7 @@ fn requests_threads_and_functions_are_those_of_the_command() {
     for file in [V6, V7] {
         let facts = facts_of(file);
         let reads = &facts.devices[&(LOOP.to_owned(), Op::Read)];
-        assert_eq!((reads.count, reads.sectors, reads.service.count()), (16, 16 * 128, 16));
+        assert_eq!((reads.count, reads.sectors, reads.service.count), (16, 16 * 128, 16));
         let role =
             |name: &str| facts.threads.iter().find(|thread| thread.name.starts_with(name)).unwrap().role;
         assert_eq!(role("dd"), Role::Workload);

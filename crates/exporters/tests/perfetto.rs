@@ -221,9 +221,9 @@ fn times_of_requests_are_those_of_the_facts() {
         of_name.map(|slice| slice.to - slice.from).sum::<u64>()
     };
     let of_sda = || Op::ALL.into_iter().filter_map(|op| facts.devices.get(&("sda".to_owned(), op)));
-    assert_eq!(sum("service"), of_sda().map(|done| done.service.sum().get()).sum::<u64>());
+    assert_eq!(sum("service"), of_sda().map(|done| done.service.sum.get()).sum::<u64>());
     // The read that was lost was issued: its queue is in the facts and has no slice.
-    assert_eq!(sum("queue") + 1, of_sda().map(|done| done.queue.sum().get()).sum::<u64>());
+    assert_eq!(sum("queue") + 1, of_sda().map(|done| done.queue.sum.get()).sum::<u64>());
     assert_eq!(facts.all_recorded(), recorded(&read), "each recorded event is counted");
 }
 

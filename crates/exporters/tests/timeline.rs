@@ -133,7 +133,7 @@ fn a_cpus_track_and_the_threads_are_the_time_of_the_facts() {
     let reads = &facts.devices[&("sda".to_owned(), Op::Read)];
     let services = ["request 1", "request 2"].map(|track| page.spans("disk sda", track)).concat();
     let services: Vec<Span> = services.into_iter().filter(|span| span.3 == "read: service").collect();
-    assert_eq!(sum(&services), reads.service.sum().get());
+    assert_eq!(sum(&services), reads.service.sum.get());
     assert_eq!(page.spans("CPU 1", "interrupts"), [span(100, 103, "irq 24", "interrupt")]);
     assert_eq!(page.spans("CPU 1", "lost events"), [span(160, 160, "5 events lost", "events were lost")]);
 }

@@ -194,8 +194,7 @@ fn shrink_measurement(measurement: &mut Measurement, d: f64) {
     measurement.disks.iter_mut().for_each(|disk| shorten(&mut disk.busy));
     for took in measurement.disks.iter_mut().flat_map(|disk| disk.served.values_mut()) {
         for part in [&mut took.queue, &mut took.service, &mut took.whole] {
-            shorten(&mut part.sum);
-            shorten(&mut part.max);
+            *part = part.scaled(1.0 / d);
         }
     }
     let passages = measurement.disks.iter_mut().filter_map(|disk| disk.passage.as_mut());

@@ -292,7 +292,7 @@ fn a_devices_requests_are_those_of_diskstats() {
     let Some(facts) = complete else { return };
     let read = disk.done(&facts, Op::Read);
     // Each had a queue and a service time, and the reader waited for them.
-    assert_eq!((read.service.count(), read.queue.count()), (read.count, read.count));
+    assert_eq!((read.service.count, read.queue.count), (read.count, read.count));
     assert!(facts.roles.values().any(|spent| spent.waited(Wait::Io) > Nanos::ZERO));
     assert!(!facts.work.is_empty(), "loop devices work in kworkers");
 }

@@ -18,9 +18,10 @@ use domain::outcome::Better;
 use domain::passage::{Given, Passed};
 use domain::profile::{Profile, Subsystem};
 use domain::published::Figure;
-use domain::request::{Op, Took};
+use domain::request::Op;
 use domain::spent::Wait;
 use domain::time::Nanos;
+use domain::took::Took;
 use domain::trace::Role;
 use domain::trial::{Run, Trial};
 use domain::units::{Bytes, Unit};
@@ -292,11 +293,15 @@ struct ServedView {
     device: String,
     operation: &'static str,
     per_second: f64,
-    /// Means; null of a layer without requests.
+    /// Means, and the times within which half and 99% were; null of a layer without requests.
     queue_seconds: Option<f64>,
     device_seconds: Option<f64>,
+    device_p50_seconds: Option<f64>,
+    device_p99_seconds: Option<f64>,
     /// Of a layer without requests.
     whole_seconds: Option<f64>,
+    whole_p50_seconds: Option<f64>,
+    whole_p99_seconds: Option<f64>,
 }
 
 /// What a device that stands on others made of what it was given, in all valid trials of the cell.
@@ -597,12 +602,17 @@ fn threads(report: &Report, cell: &CellSummary) -> BTreeMap<&'static str, f64> {
 
 fn served_view(one: cell_events::OfDevice) -> ServedView {
     let seconds = |took: &Took| took.mean().map(Nanos::secs);
+    let within = |took: &Took, share: f64| took.quantile(share).map(Nanos::secs);
     ServedView {
         operation: one.op.name(),
         per_second: one.served.count as f64 / one.time.secs(),
         queue_seconds: seconds(&one.served.queue),
         device_seconds: seconds(&one.served.service),
+        device_p50_seconds: within(&one.served.service, 0.5),
+        device_p99_seconds: within(&one.served.service, 0.99),
         whole_seconds: seconds(&one.served.whole),
+        whole_p50_seconds: within(&one.served.whole, 0.5),
+        whole_p99_seconds: within(&one.served.whole, 0.99),
         device: one.device,
     }
 }

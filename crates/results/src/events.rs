@@ -7,10 +7,11 @@ use domain::inert::Lines;
 use domain::order;
 use domain::passage::{Given, Passage, Passed};
 use domain::request::Op;
+use domain::took::Took;
 use domain::trace::Role;
 use domain::units::Bytes;
 use events::Facts;
-use events::facts::{Counted, Done, Spent, Times, Wait};
+use events::facts::{Counted, Done, Spent, Wait};
 use notebook::Notebook;
 use serde_json::{Value, json};
 use std::io::{self, BufReader};
@@ -182,7 +183,7 @@ fn layer(device: &str, passage: &Passage, text: &mut Lines) {
 }
 
 /// `service 21µs, 99% within 60µs`.
-fn in_words(name: &str, times: &Times) -> Option<String> {
+fn in_words(name: &str, times: &Took) -> Option<String> {
     Some(format!("{name} {}, 99% within {}", times.mean()?, times.quantile(0.99)?))
 }
 
@@ -194,9 +195,9 @@ pub(crate) fn events_json(facts: &Facts) -> Value {
         json!({ "cpu_ns": spent.cpu_ns, "ready_ns": spent.ready_ns, "wait_ns": waits, "switches": spent.switches })
     };
     let device = |((device, op), done): (&(String, events::Op), &Done)| {
-        let times = |times: &Times| {
+        let times = |times: &Took| {
             let ns = |time: Option<Nanos>| time.map(Nanos::get);
-            json!({ "count": times.count(), "mean_ns": ns(times.mean()), "p99_ns": ns(times.quantile(0.99)) })
+            json!({ "count": times.count, "mean_ns": ns(times.mean()), "p99_ns": ns(times.quantile(0.99)) })
         };
         json!({
             "device": device,

@@ -10,7 +10,6 @@ mod intervals;
 mod passages;
 mod requests;
 mod tasks;
-mod times;
 mod windows;
 
 pub use cpus::CpuSpent;
@@ -18,7 +17,6 @@ pub use domain::spent::{Spent, Wait};
 pub use intervals::{Between, Did, Interval, Thread, intervals};
 pub use requests::Done;
 pub use tasks::ThreadSpent;
-pub use times::Times;
 pub use windows::SAMPLES_LOAD;
 
 use crate::Result;

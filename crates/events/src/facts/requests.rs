@@ -6,13 +6,13 @@
 //! count what completed, as diskstats does (kernel `block/blk-mq.c`, `blk_account_io_done`;
 //! `block/blk-core.c`, `bio_end_io_acct`).
 
-use super::times::Times;
 use crate::event::Span;
 use crate::file::Tables;
 use crate::requests::{Ended, InFlight};
 use domain::Nanos;
 use domain::request::Op;
 use domain::request::Served;
+use domain::took::Took;
 use std::collections::BTreeMap;
 
 /// Most devices that a hostile file can make.
@@ -30,18 +30,17 @@ pub struct Done {
     /// Bios that were queued.
     pub bios: u64,
     /// From the first bio to the driver.
-    pub queue: Times,
+    pub queue: Took,
     /// In the driver and the device.
-    pub service: Times,
+    pub service: Took,
     /// Of a layer of bios alone: from queueing to completion.
-    pub whole: Times,
+    pub whole: Took,
 }
 
 impl Done {
     /// As sums alone.
     pub fn served(&self) -> Served {
-        let Self { count, sectors, .. } = *self;
-        let [queue, service, whole] = [&self.queue, &self.service, &self.whole].map(Times::took);
+        let Self { count, sectors, queue, service, whole, .. } = self.clone();
         Served { count, sectors, queue, service, whole }
     }
 }

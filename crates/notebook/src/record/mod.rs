@@ -182,10 +182,11 @@ pub(crate) mod tests {
     use domain::passage::{Bios, Given, Passage, Passed};
     use domain::phase::Phase;
     use domain::profile::{Interrupts, Profile, Subsystem};
-    use domain::request::{Op, Served, Took};
+    use domain::request::{Op, Served};
     use domain::setting::{SettingName, SettingRecord};
     use domain::spent::{Spent, Wait};
     use domain::time::{Nanos, Timestamp};
+    use domain::took::Took;
     use domain::trace::{FrequencySource, Role};
     use domain::trial::{
         CpuChange, DiskTotals, Disturbance, Measurement, Origin, Provenance, RecorderReport, ThreadTime,
@@ -287,9 +288,16 @@ pub(crate) mod tests {
     }
 
     fn served() -> impl Strategy<Value = Served> {
-        let took = |[count, sum, max]: [u64; 3]| Took { count, sum: Nanos::new(sum), max: Nanos::new(max) };
-        any::<(u64, u64, [[u64; 3]; 3])>().prop_map(move |(count, sectors, times)| {
-            let [queue, service, whole] = times.map(took);
+        // What an earlier version stored has sums alone.
+        let sums = any::<[u64; 3]>()
+            .prop_map(|[count, sum, max]| Took::sums(count, Nanos::new(sum), Nanos::new(max)));
+        let times = vec(any::<u64>(), 0..4).prop_map(|times| {
+            let mut took = Took::default();
+            times.into_iter().for_each(|ns| took.add(ns));
+            took
+        });
+        let took = || prop_oneof![sums.clone(), times.clone()];
+        (any::<(u64, u64)>(), took(), took(), took()).prop_map(|((count, sectors), queue, service, whole)| {
             Served { count, sectors, queue, service, whole }
         })
     }

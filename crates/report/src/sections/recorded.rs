@@ -3,6 +3,7 @@
 use super::layers::{BECAME, BECAME_NOTE, BECAME_TITLE, TIMES, TIMES_NOTE, TIMES_TITLE, layers_of};
 use super::phases::{PHASES_TITLE, phases};
 use super::profile::profile;
+use super::waits::{SERVED_NOTE, SERVED_TITLE, served_of};
 use super::windows::{WINDOWS_TITLE, windows};
 use super::{heading, item, paragraph, table};
 use crate::Report;
@@ -34,7 +35,8 @@ pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Vec<Block>)>
         let table = layers_of(measurement, columns);
         table.map(|table| vec![Block::Table(table), paragraph(note)]).unwrap_or_default()
     };
-    let parts: [(&str, Vec<Block>); 9] = [
+    let served = served_of(measurement).map(|table| vec![Block::Table(table), paragraph(SERVED_NOTE)]);
+    let parts: [(&str, Vec<Block>); 10] = [
         ("Figures", of(figures(measurement))),
         (PHASES_TITLE, of(phases(&measurement.phases))),
         ("Whose CPU time it was", of(roles(measurement))),
@@ -45,6 +47,7 @@ pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Vec<Block>)>
             "What each block device did, layers above disks included",
             [of(disks(measurement)), uses(measurement)].concat(),
         ),
+        (SERVED_TITLE, served.unwrap_or_default()),
         (BECAME_TITLE, layers(&BECAME, BECAME_NOTE)),
         (TIMES_TITLE, layers(&TIMES, TIMES_NOTE)),
     ];

@@ -7,7 +7,9 @@ use crate::wording::{cell_label, percent};
 use analysis::cell_events::{self, OfDevice};
 use domain::order;
 use domain::spent::{Spent, Wait};
+use domain::took::Took;
 use domain::trace::Role;
+use domain::trial::Measurement;
 use domain::units::Unit;
 
 /// The title of [`waits_table`].
@@ -20,7 +22,7 @@ pub(crate) const WAITS_NOTE: &str = "Shares of the time of the workload's thread
 pub(crate) const SERVED_TITLE: &str = "How long block devices took";
 
 /// What is counted.
-pub(crate) const SERVED_NOTE: &str = "By events of the trials of a cell that recorded them, means. Queue: from the bio to the driver; device: from the driver to the completion; whole, of layers without requests such as md and dm: from the bio's queueing to its completion.";
+pub(crate) const SERVED_NOTE: &str = "By events of the trials that recorded them, means. Queue: from the bio to the driver; device: from the driver to the completion; whole, of layers without requests such as md and dm: from the bio's queueing to its completion. 99% within: of the device's time, or of the whole.";
 
 /// Rows of devices of one cell: those with most requests.
 const MAX_DEVICES: usize = 6;
@@ -58,30 +60,40 @@ const fn title(wait: Wait) -> &'static str {
     }
 }
 
+/// The columns of a device.
+const COLUMNS: [&str; 7] = ["device", "what", "a second", "queue", "device took", "whole", "99% within"];
+
 /// How long devices took in each cell; `None` where no requests were recorded.
 pub(crate) fn served_table(report: &Report) -> Option<Table> {
-    let rows: Vec<Vec<String>> = report
-        .summary
-        .cells
-        .iter()
-        .flat_map(|cell| {
-            let mut served = cell_events::served(report.data, &cell.cell);
-            order::by_key(&mut served, |one| std::cmp::Reverse(one.served.count));
-            served.truncate(MAX_DEVICES);
-            let label = cell_label(report, cell);
-            served.into_iter().map(move |one| row(&label, &one)).collect::<Vec<_>>()
-        })
-        .collect();
-    let head = ["cell", "device", "what", "a second", "queue", "device took", "whole"];
-    (!rows.is_empty()).then(|| table(&head, &[3, 4, 5, 6], rows))
+    let of_cell = |cell: &analysis::summary::CellSummary| {
+        let label = cell_label(report, cell);
+        let rows = rows(cell_events::served(report.data, &cell.cell)).into_iter();
+        rows.map(|row| [vec![label.clone()], row].concat()).collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<String>> = report.summary.cells.iter().flat_map(of_cell).collect();
+    let head = [&["cell"], &COLUMNS[..]].concat();
+    (!rows.is_empty()).then(|| table(&head, &[3, 4, 5, 6, 7], rows))
 }
 
-fn row(label: &str, one: &OfDevice) -> Vec<String> {
+/// The same of one trial.
+pub(super) fn served_of(measurement: &Measurement) -> Option<Table> {
+    let rows = rows(cell_events::served_of(measurement).collect());
+    (!rows.is_empty()).then(|| table(&COLUMNS, &[2, 3, 4, 5, 6], rows))
+}
+
+fn rows(mut served: Vec<OfDevice>) -> Vec<Vec<String>> {
+    order::by_key(&mut served, |one| std::cmp::Reverse(one.served.count));
+    served.iter().take(MAX_DEVICES).map(row).collect()
+}
+
+fn row(one: &OfDevice) -> Vec<String> {
     let OfDevice { device, op, served, time } = one;
-    let times = [&served.queue, &served.service, &served.whole];
-    let times = times.map(|took| took.mean().map_or_else(|| "–".to_owned(), |mean| mean.to_string()));
+    let means = [&served.queue, &served.service, &served.whole].map(Took::mean);
+    let within = served.service.quantile(0.99).or_else(|| served.whole.quantile(0.99));
+    let times = means.into_iter().chain([within]);
+    let times = times.map(|time| time.map_or_else(|| "–".to_owned(), |time| time.to_string()));
     let rate = Unit::PerSecond.show(served.count as f64 / time.secs());
-    [label.to_owned(), device.clone(), op.name().to_owned(), rate].into_iter().chain(times).collect()
+    [device.clone(), op.name().to_owned(), rate].into_iter().chain(times).collect()
 }
 
 /// The tables with their titles.

@@ -8,9 +8,10 @@ use domain::outcome::{Better, Metric, Outcome};
 use domain::passage::{Bios, Given, Passage, Passed};
 use domain::phase::Phase;
 use domain::profile::{Interrupts, Profile, Subsystem};
-use domain::request::{Op, Served, Took};
+use domain::request::{Op, Served};
 use domain::spent::{Spent, Wait};
 use domain::time::Nanos;
+use domain::took::Took;
 use domain::trace::{FrequencySource, Role};
 use domain::trial::{CpuChange, DiskTotals, Disturbance, Measurement, RecorderReport, ThreadTime};
 use domain::units::Unit;
@@ -155,6 +156,9 @@ struct TookRecord {
     count: u64,
     sum_ns: u64,
     max_ns: u64,
+    /// Bucket and count ([`domain::took::bucket`]); earlier versions kept sums alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    buckets: Vec<(u16, u64)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -315,13 +319,17 @@ pub(super) fn spent_of(records: BTreeMap<String, SpentRecord>) -> Meaning<BTreeM
 
 impl From<&Took> for TookRecord {
     fn from(took: &Took) -> Self {
-        Self { count: took.count, sum_ns: took.sum.get(), max_ns: took.max.get() }
+        let Took { count, sum, max, .. } = took;
+        Self { count: *count, sum_ns: sum.get(), max_ns: max.get(), buckets: took.buckets().collect() }
     }
 }
 
-impl From<TookRecord> for Took {
-    fn from(record: TookRecord) -> Self {
-        Self { count: record.count, sum: Nanos::new(record.sum_ns), max: Nanos::new(record.max_ns) }
+impl TryFrom<TookRecord> for Took {
+    type Error = String;
+    fn try_from(record: TookRecord) -> Meaning<Self> {
+        let TookRecord { count, sum_ns, max_ns, buckets } = record;
+        let took = Self::sums(count, Nanos::new(sum_ns), Nanos::new(max_ns)).with_buckets(buckets);
+        took.ok_or_else(|| "a distribution of times has a bucket that there is none of".to_owned())
     }
 }
 
@@ -333,11 +341,12 @@ impl From<&Served> for ServedRecord {
     }
 }
 
-impl From<ServedRecord> for Served {
-    fn from(record: ServedRecord) -> Self {
+impl TryFrom<ServedRecord> for Served {
+    type Error = String;
+    fn try_from(record: ServedRecord) -> Meaning<Self> {
         let ServedRecord { count, sectors, queue, service, whole } = record;
-        let [queue, service, whole] = [queue, service, whole].map(Took::from);
-        Self { count, sectors, queue, service, whole }
+        let (queue, service, whole) = (queue.try_into()?, service.try_into()?, whole.try_into()?);
+        Ok(Self { count, sectors, queue, service, whole })
     }
 }
 
@@ -698,7 +707,7 @@ impl From<PatternRecord> for AccessPattern {
 impl TryFrom<DiskRecord> for DiskTotals {
     type Error = String;
     fn try_from(record: DiskRecord) -> Meaning<Self> {
-        let served = record.served.into_iter().map(|(name, served)| Ok((op(&name)?, served.into())));
+        let served = record.served.into_iter().map(|(name, served)| Ok((op(&name)?, served.try_into()?)));
         Ok(Self {
             device: record.device,
             read_ios: record.read_ios,
