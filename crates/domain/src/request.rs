@@ -4,6 +4,10 @@
 use crate::time::Nanos;
 use crate::took::Took;
 
+/// Under which a trial's environment says by what was summed up how long devices took, where no events were
+/// recorded.
+pub const TIMES_FROM: &str = "times_of_devices";
+
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {

@@ -8,7 +8,9 @@
 //! one behind the other: a frame may end within one. A frame that is cut ends the file: what stands before
 //! it is used.
 
+use crate::served::served_of;
 use crate::{Error, Owner, Result};
+use domain::request::{Op, Served};
 use domain::{Nanos, Timestamp};
 use parse::kernel::tracepoint::Format;
 use std::collections::{BTreeMap, HashMap};
@@ -75,10 +77,12 @@ pub enum Kind {
     Cpu = 16,
     /// The CPUs of a frequency policy, u16 each; the header has the policy's number.
     Policy = 17,
+    /// What the kernel summed up of requests, where that was done without events ([`crate::served_bytes`]).
+    Served = 18,
 }
 
 impl Kind {
-    const ALL: [Kind; 17] = [
+    const ALL: [Kind; 18] = [
         Kind::Head,
         Kind::Format,
         Kind::Data,
@@ -96,6 +100,7 @@ impl Kind {
         Kind::Period,
         Kind::Cpu,
         Kind::Policy,
+        Kind::Served,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -213,6 +218,8 @@ pub struct Tables {
     pub cpu_changes: Vec<(Nanos, u16, bool)>,
     /// The CPUs of each frequency policy, by its number; empty where they were not declared.
     pub policies: BTreeMap<u16, Vec<u16>>,
+    /// What the kernel summed up without events, by number of the disk and operation.
+    pub served: BTreeMap<(u32, Op), Served>,
     /// The policy of each CPU.
     policy_of: BTreeMap<u16, u16>,
 }
@@ -243,6 +250,7 @@ impl Tables {
             period: None,
             cpu_changes: Vec::new(),
             policies: BTreeMap::new(),
+            served: BTreeMap::new(),
             policy_of: BTreeMap::new(),
         };
         loop {
@@ -279,6 +287,7 @@ impl Tables {
             Kind::Period => fields.u64().filter(|ns| *ns > 0).map(|ns| self.period = Some(Nanos::new(ns))),
             Kind::Cpu => self.cpu(frame.cpu, fields),
             Kind::Policy => self.policy(frame.cpu, bytes),
+            Kind::Served => self.served(bytes),
             Kind::Head | Kind::Data | Kind::Round | Kind::Profile => None,
         };
         understood.ok_or(Error::Damaged { at, what: "frame" })
@@ -344,6 +353,11 @@ impl Tables {
             is_new.then_some(())?;
         }
         self.policies.insert(number, cpus).is_none().then_some(())
+    }
+
+    fn served(&mut self, bytes: &[u8]) -> Option<()> {
+        let (of, served) = served_of(bytes)?;
+        (self.served.len() < MAX_DEVICES).then(|| drop(self.served.insert(of, served)))
     }
 
     /// The number of the policy that a CPU's frequency is decided in, with all CPUs of it; `None` where that

@@ -26,6 +26,7 @@ pub mod perf_script;
 mod profile;
 mod records;
 mod requests;
+mod served;
 mod subsystem;
 pub mod trace_dat;
 
@@ -36,6 +37,7 @@ pub use facts::Facts;
 pub use file::{Device, HEADER, Head, Kind, Known, LONGEST_FRAME, MAGIC, Tables, Tracepoint, header};
 pub use owner::Owner;
 pub use requests::{Ended, InFlight};
+pub use served::served_bytes;
 
 use std::io;
 

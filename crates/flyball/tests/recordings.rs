@@ -373,6 +373,48 @@ fn every_recording_says_what_cpu_time_was_spent_in_and_its_page_too() {
     assert!(support::files(&raw).is_empty(), "the sums are kept alone");
 }
 
+/// A loop device over memory, released when dropped.
+struct Loop(String);
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_recording_says_how_long_each_device_took_and_so_do_its_run_and_page() {
+    let place = Place::new();
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let file = memory.path().join("disk");
+    fs::File::create(&file).unwrap().set_len(16 << 20).unwrap();
+    let made = Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
+    let Some(made) = made.ok().filter(|made| made.status.success()) else {
+        return testing::skip("no loop device can be made");
+    };
+    let disk = Loop(String::from_utf8(made.stdout).unwrap().trim().to_owned());
+    let read = format!("dd if={} of=/dev/null bs=4k count=2000 iflag=direct 2> /dev/null", disk.0);
+    let printed = place.ok(&["record", "--", "sh", "-c", &read]);
+    if printed.contains("BPF cannot sum it up") {
+        return testing::skip(printed);
+    }
+    assert!(printed.contains("times of devices from: BPF, summed up in the kernel"), "{printed}");
+    assert!(printed.contains("read: queue") && printed.contains("; service"), "{printed}");
+    let json: serde_json::Value =
+        serde_json::from_str(&place.ok(&["record", "--json", "--", "sh", "-c", &read])).unwrap();
+    let mut disks = json["disks"].as_array().unwrap().iter();
+    let own = disks.find(|own| disk.0.ends_with(own["device"].as_str().unwrap())).unwrap();
+    let service = &own["served"][0]["service"];
+    let [half, most] = ["p50_ns", "p99_ns"].map(|name| service[name].as_u64().unwrap());
+    assert!(service["count"].as_u64().unwrap() >= 1900 && 0 < half && half <= most, "{service}");
+    let run = json["run"].as_str().unwrap();
+    place.ok(&["report", run, "--out", "page.html"]);
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    for text in [&place.ok(&["show", "--full", run]), &page] {
+        assert!(text.contains("How long block devices took") && text.contains("99% within"), "{text}");
+    }
+}
+
 #[test]
 fn a_set_of_events_that_there_is_not_is_refused_with_those_that_there_are() {
     let place = Place::new();

@@ -39,6 +39,7 @@ mod patch;
 mod recorder;
 mod recording;
 mod replay;
+mod request_sums;
 mod sampler;
 mod source;
 mod spool;

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test says why it skips")]
 
+mod disk;
 mod memory;
 
+use disk::Loop;
 use domain::Nanos;
 use domain::event_set::Sets;
 use domain::profile::Subsystem;
@@ -219,40 +221,9 @@ fn the_time_of_each_cpu_is_all_accounted() {
     assert_eq!(by_threads, busy, "threads are busy for as long as CPUs");
 }
 
-/// A loop device over a file in memory, released when dropped.
-struct Loop(String);
-
-impl Loop {
-    fn new(folder: &Path) -> Option<Self> {
-        let file = folder.join("disk");
-        File::create(&file).ok()?.set_len(64 << 20).ok()?;
-        let made = Command::new("losetup").args(["--find", "--show"]).arg(&file).output().ok()?;
-        let name = String::from_utf8(made.stdout).ok()?.trim().to_owned();
-        (made.status.success() && !name.is_empty()).then_some(Self(name))
-    }
-
-    fn name(&self) -> &str {
-        self.0.trim_start_matches("/dev/")
-    }
-
-    /// What it did by events.
-    fn done(&self, facts: &Facts, op: Op) -> Done {
-        facts.devices.get(&(self.name().to_owned(), op)).cloned().unwrap_or_default()
-    }
-
-    /// Requests and sectors that it read and wrote.
-    fn counters(&self) -> [u64; 4] {
-        let text = fs::read_to_string("/proc/diskstats").unwrap();
-        let line = text.lines().find(|line| line.split_whitespace().nth(2) == Some(self.name())).unwrap();
-        let words: Vec<u64> = line.split_whitespace().skip(3).map(|word| word.parse().unwrap()).collect();
-        [words[0], words[2], words[4], words[6]]
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
+/// What a disk did by events.
+fn done(disk: &Loop, facts: &Facts, op: Op) -> Done {
+    facts.devices.get(&(disk.name().to_owned(), op)).cloned().unwrap_or_default()
 }
 
 #[test]
@@ -279,7 +250,7 @@ fn a_devices_requests_are_those_of_diskstats() {
         if !is_complete(&facts) {
             return Ok(());
         }
-        let (read, written) = (disk.done(&facts, Op::Read), disk.done(&facts, Op::Write));
+        let (read, written) = (done(&disk, &facts, Op::Read), done(&disk, &facts, Op::Write));
         let by_events = [read.count, read.sectors, written.count, written.sectors];
         let is_same = |(events, kernel): (u64, u64)| events.abs_diff(kernel) * 100 <= kernel;
         let all_are_there = read.count >= 2000 && written.count >= 500;
@@ -290,7 +261,7 @@ fn a_devices_requests_are_those_of_diskstats() {
         Ok(())
     });
     let Some(facts) = complete else { return };
-    let read = disk.done(&facts, Op::Read);
+    let read = done(&disk, &facts, Op::Read);
     // Each had a queue and a service time, and the reader waited for them.
     assert_eq!((read.service.count, read.queue.count), (read.count, read.count));
     assert!(facts.roles.values().any(|spent| spent.waited(Wait::Io) > Nanos::ZERO));

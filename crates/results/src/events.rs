@@ -183,7 +183,7 @@ fn layer(device: &str, passage: &Passage, text: &mut Lines) {
 }
 
 /// `service 21µs, 99% within 60µs`.
-fn in_words(name: &str, times: &Took) -> Option<String> {
+pub(crate) fn in_words(name: &str, times: &Took) -> Option<String> {
     Some(format!("{name} {}, 99% within {}", times.mean()?, times.quantile(0.99)?))
 }
 

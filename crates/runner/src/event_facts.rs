@@ -5,6 +5,7 @@ use domain::Nanos;
 use domain::event_set::Sets;
 use domain::inventory::Cpufreq;
 use domain::profile::Profile;
+use domain::request::{Op, TIMES_FROM};
 use domain::spent::Spent;
 use domain::trace::Role;
 use domain::trial::{DiskTotals, Measurement};
@@ -14,6 +15,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+
+/// Of fewer requests it is not said that some were not seen: a few begin before, or end behind.
+const LEAST_COMPARED: u64 = 1000;
 
 /// The size of reads from the file.
 const READ_BYTES: usize = 1 << 20;
@@ -72,6 +76,8 @@ impl Sums {
                 facts.devices.iter().filter(|((device, _), done)| *device == disk.device && done.count > 0);
             disk.passage = facts.passages.get(&disk.device).cloned();
             disk.served = own.map(|((_, op), done)| (*op, done.served())).collect();
+            let summed = facts.served.iter().filter(|((device, _), _)| *device == disk.device);
+            disk.served.extend(summed.map(|((_, op), served)| (*op, served.clone())));
         }
         let windows = std::mem::take(&mut facts.windows);
         let spent = facts.roles.iter().filter(|(_, spent)| spent.all() > Nanos::ZERO);
@@ -81,6 +87,25 @@ impl Sums {
             spent: spent.map(|(role, spent)| (*role, *spent)).collect(),
         }
     }
+}
+
+/// What says, as [`TIMES_FROM`], by what was summed up how long devices took.
+pub fn times_from(facts: &Facts) -> Option<(String, String)> {
+    (!facts.served.is_empty()).then(|| (TIMES_FROM.to_owned(), "BPF, summed up in the kernel".to_owned()))
+}
+
+/// Of which disks the programs that sum up did not see all requests that the disk counted, of which there are
+/// some. An interrupt that completes one just when another program runs on its CPU is not seen.
+pub fn unseen(facts: &Facts, disks: &[DiskTotals]) -> Vec<String> {
+    let of_disk = |disk: &DiskTotals| {
+        let own = [Op::Read, Op::Write].map(|op| facts.served.get(&(disk.device.clone(), op)));
+        let of_requests = own.into_iter().flatten().filter(|served| served.whole.count == 0);
+        let seen: u64 = of_requests.map(|served| served.count).sum();
+        let all = disk.read_ios.saturating_add(disk.write_ios);
+        let lacks = seen > 0 && all >= LEAST_COMPARED && seen.saturating_mul(100) < all.saturating_mul(99);
+        lacks.then(|| format!("{} of the {all} requests of {}: their times", all - seen, disk.device))
+    };
+    disks.iter().filter_map(of_disk).collect()
 }
 
 /// Reads the events, names the functions that kworkers executed, and adds the names to the file: by then it
@@ -134,6 +159,36 @@ pub fn loss(facts: &Facts) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::request::Served;
+
+    #[test]
+    fn a_disk_whose_requests_were_not_all_seen_is_named() {
+        let disk = |device: &str, read_ios| DiskTotals {
+            device: device.to_owned(),
+            read_ios,
+            read_sectors: 0,
+            write_ios: 0,
+            write_sectors: 0,
+            busy: Nanos::ZERO,
+            accesses: None,
+            served: BTreeMap::new(),
+            passage: None,
+        };
+        let served = |count| Served { count, ..Served::default() };
+        let mut layer = served(1);
+        layer.whole.add(1);
+        let facts = Facts {
+            served: [("a", served(9_899)), ("b", served(9_950)), ("c", served(90)), ("md0", layer)]
+                .map(|(device, served)| ((device.to_owned(), Op::Read), served))
+                .into(),
+            ..Facts::default()
+        };
+        let disks =
+            [disk("a", 10_000), disk("b", 10_000), disk("c", 100), disk("md0", 10_000), disk("d", 10_000)];
+        assert_eq!(unseen(&facts, &disks), ["101 of the 10000 requests of a: their times"]);
+        assert_eq!(times_from(&facts).unwrap().0, TIMES_FROM);
+        assert_eq!(times_from(&Facts::default()), None);
+    }
 
     #[test]
     fn events_that_end_early_are_told_among_the_warnings() {

@@ -33,7 +33,7 @@ use domain::Nanos;
 use domain::access::AccessPattern;
 use domain::passage::Passage;
 use domain::profile::Profile;
-use domain::request::Op;
+use domain::request::{Op, Served};
 use domain::trace::Role;
 use domain::windows::{Boundary, Bounded};
 use parse::proc::role::work_role;
@@ -71,6 +71,8 @@ pub struct Facts {
     pub work: BTreeMap<String, (u64, Nanos)>,
     /// By device and operation.
     pub devices: BTreeMap<(String, Op), Done>,
+    /// By device and operation, what the kernel summed up itself, where that was done without events.
+    pub served: BTreeMap<(String, Op), Served>,
     /// What devices that stand on others made of what they were given.
     pub passages: BTreeMap<String, Passage>,
     /// How devices were used, by their names.
@@ -487,6 +489,11 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             threads,
             work,
             devices: self.requests.done.into_iter().map(|((d, op), done)| ((named(d), op), done)).collect(),
+            served: tables
+                .served
+                .iter()
+                .map(|((d, op), served)| ((named(*d), *op), served.clone()))
+                .collect(),
             passages: self.passages.finish(),
             accesses: self.patterns.finish().map(|(disk, pattern)| (named(disk), pattern)).collect(),
             windows,

@@ -14,6 +14,7 @@ mod tracefs;
 
 use crate::buffers::{Buffers, Written};
 use crate::recorder::Roots;
+use crate::request_sums::{Machine, RequestSums, room};
 use crate::tasks::Tasks;
 use crate::texts::numbered;
 use crate::{Result, clock};
@@ -24,13 +25,14 @@ use events::{HEADER, Head, Kind, MAGIC, Owner, header};
 use parse::kernel::cpu_list;
 use reopening::{How, Reopened, Reopening};
 use ring::Ring;
+pub use ring::tracepoint as attachable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tracefs::Tracefs;
+pub use tracefs::Tracefs;
 
 /// Events a second of one CPU that a ring of the default size holds from one drain to the next, and twice
 /// that. It is the aim; no load of benches/events has come near it yet.
@@ -110,6 +112,8 @@ pub struct Rings {
     devices: BTreeSet<u32>,
     /// Where nobody asked for events.
     allowance: Option<Allowance>,
+    /// How long devices take, where nobody asked for events and the kernel can sum that up.
+    sums: Option<RequestSums>,
     /// How the rings of a CPU that came back are opened.
     how: How,
     reopening: Reopening,
@@ -150,6 +154,7 @@ impl Rings {
             period: None,
             devices: BTreeSet::new(),
             allowance: wanted.is_in_passing.then(Allowance::default),
+            sums: None,
             how: How { roots: roots.clone(), ..How::default() },
             reopening: Reopening::default(),
             fired: BTreeMap::new(),
@@ -163,6 +168,9 @@ impl Rings {
         }
         if wanted.sets.contains(Set::Profile) {
             rings.open_clocks(&online, interval, roots);
+        }
+        if wanted.is_in_passing {
+            rings.open_sums(&online, roots);
         }
         let length = rings.read_online();
         rings.online_then.extend_from_slice(&rings.online_now[..length]);
@@ -183,6 +191,25 @@ impl Rings {
     /// What is recorded of tracepoints.
     fn named(&self) -> &'static str {
         if self.allowance.is_some() { "access patterns" } else { "events" }
+    }
+
+    /// How long devices take, summed up by the kernel.
+    fn open_sums(&mut self, online: &[u32], roots: &Roots) {
+        let devices = self.devices(&roots.proc);
+        let of_a_disk = devices.iter().filter(|(device, disk, _)| device != disk);
+        let partitions: Vec<(u32, u32)> = of_a_disk.map(|(device, disk, _)| (*device, *disk)).collect();
+        let cpus = self.cpus as usize;
+        let machine = Machine {
+            partitions: &partitions,
+            room: room(devices.len() - partitions.len(), cpus),
+            cpus,
+            online: online.first().and_then(|cpu| u16::try_from(*cpu).ok()).unwrap_or(0),
+            roots,
+        };
+        match RequestSums::open(machine) {
+            Ok(sums) => self.sums = Some(sums),
+            Err(why) => self.absent.push(no_sums(&why)),
+        }
     }
 
     /// The clock of each CPU that samples call stacks.
@@ -288,6 +315,9 @@ impl Rings {
             self.frame(Kind::Absent, 0, &[note.as_bytes()]);
             self.absent.push(note);
         }
+        if let Some(Err(error)) = self.sums.as_ref().map(RequestSums::begin) {
+            self.without_sums(&error.to_string());
+        }
         self.frame(Kind::Begin, 0, &[&clock::monotonic().get().to_le_bytes()]);
     }
 
@@ -313,21 +343,27 @@ impl Rings {
         }
     }
 
-    /// Those that are not in the file yet, as the kernel numbers them within: twelve bits of major, twenty of
-    /// minor (include/linux/kdev_t.h).
+    /// Those that are not in the file yet.
     fn declare_devices(&mut self, proc: &Path) {
-        let text = fs::read_to_string(proc.join("diskstats")).unwrap_or_default();
-        for line in text.lines() {
-            let mut words = line.split_ascii_whitespace();
-            let mut number = || words.next()?.parse::<u32>().ok();
-            let (Some(major), Some(minor)) = (number(), number()) else { continue };
-            let Some(name) = words.next() else { continue };
-            let device = major << 20 | minor;
+        for (device, disk, name) in self.devices(proc) {
             if self.devices.insert(device) {
-                let disk = self.disk_of(name).unwrap_or(device);
                 self.frame(Kind::Device, 0, &[&device.to_le_bytes(), &disk.to_le_bytes(), name.as_bytes()]);
             }
         }
+    }
+
+    /// Each block device with its disk and name, as the kernel numbers them within: twelve bits of major,
+    /// twenty of minor (include/linux/kdev_t.h).
+    fn devices(&self, proc: &Path) -> Vec<(u32, u32, String)> {
+        let text = fs::read_to_string(proc.join("diskstats")).unwrap_or_default();
+        let device = |line: &str| {
+            let mut words = line.split_ascii_whitespace();
+            let mut number = || words.next()?.parse::<u32>().ok();
+            let device = number()? << 20 | number()?;
+            let name = words.next()?.to_owned();
+            Some((device, self.disk_of(&name).unwrap_or(device), name))
+        };
+        text.lines().filter_map(device).collect()
     }
 
     /// The number of the disk that a partition is of; `None` of what is no partition.
@@ -414,10 +450,7 @@ impl Rings {
                 Err(error) => notes.push(format!("no events of CPU {}, which came: {error}", ring.cpu)),
             }
         }
-        for note in notes {
-            self.frame(Kind::Absent, 0, &[note.as_bytes()]);
-            self.absent.push(note);
-        }
+        notes.into_iter().for_each(|note| self.note(note));
     }
 
     /// What was taken of tracepoints, or of clocks.
@@ -442,8 +475,7 @@ impl Rings {
         if order == Order::End {
             let note =
                 format!("how devices are used is known until {} alone", now.saturating_sub(self.origin));
-            self.frame(Kind::Absent, 0, &[note.as_bytes()]);
-            self.absent.push(note);
+            self.note(note);
         }
     }
 
@@ -462,8 +494,7 @@ impl Rings {
             now.saturating_sub(self.origin),
             profile::MOST_BYTES >> 20
         );
-        self.frame(Kind::Absent, 0, &[note.as_bytes()]);
-        self.absent.push(note);
+        self.note(note);
     }
 
     fn look_at_cpus(&mut self, now: Nanos) {
@@ -494,8 +525,7 @@ impl Rings {
         }
         self.online_then.clear();
         self.online_then.extend_from_slice(&self.online_now[..length]);
-        self.frame(Kind::Absent, 0, &[note.as_bytes()]);
-        self.absent.push(note);
+        self.note(note);
     }
 
     /// Reads the list of CPUs that are online, and gives its length.
@@ -518,6 +548,10 @@ impl Rings {
             // One whose CPU is gone is off already.
             let _ = ring.disable();
         }
+        let ended = self.sums.as_ref().map(RequestSums::end);
+        if let Some(Err(error)) = ended {
+            self.without_sums(&error.to_string());
+        }
         // The order to a CPU may have interrupted it while it wrote a record, which is there once it goes on.
         std::thread::sleep(LAST_RECORDS);
         self.drain_all();
@@ -530,9 +564,38 @@ impl Rings {
         for ((cpu, id), count) in std::mem::take(&mut self.fired) {
             self.frame(Kind::Fired, cpu, &[&id.to_le_bytes(), &count.to_le_bytes()]);
         }
+        self.write_sums();
         self.declare_devices(proc);
         self.frame(Kind::End, 0, &[&end.get().to_le_bytes()]);
         Ok((self.out.finish()?, self.absent))
+    }
+
+    /// Writes what the kernel summed up.
+    fn write_sums(&mut self) {
+        let summed = match self.sums.as_ref().map(RequestSums::read) {
+            None => return,
+            Some(Err(error)) => return self.without_sums(&error.to_string()),
+            Some(Ok(summed)) => summed,
+        };
+        for ((disk, op), served) in &summed.served {
+            self.frame(Kind::Served, 0, &[&events::served_bytes(*disk, *op, served)]);
+        }
+        if summed.without_room > 0 {
+            self.note(format!(
+                "{} requests are not among the times of devices: there are more devices than were there at the start",
+                summed.without_room
+            ));
+        }
+    }
+
+    fn without_sums(&mut self, why: &str) {
+        self.sums = None;
+        self.note(no_sums(why));
+    }
+
+    fn note(&mut self, note: String) {
+        self.frame(Kind::Absent, 0, &[note.as_bytes()]);
+        self.absent.push(note);
     }
 
     /// At the end nobody is disturbed by waiting for the disk.
@@ -554,6 +617,11 @@ impl Rings {
             self.out.put(part);
         }
     }
+}
+
+/// How long devices take is not summed up by the kernel, and what has it instead.
+fn no_sums(why: &str) -> String {
+    format!("how long devices took, for BPF cannot sum it up: {why}; `--events=block` has it by events")
 }
 
 /// The CPUs that are online of each policy, by its number; one without any is left out.
@@ -578,7 +646,7 @@ fn changes(then: &str, now: &str) -> Vec<(u16, bool)> {
 }
 
 /// What refuses, by its value, and what would allow it.
-fn why_refused(error: &io::Error, roots: &Roots) -> String {
+pub fn why_refused(error: &io::Error, roots: &Roots) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
             let read = |path: PathBuf| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());

@@ -215,7 +215,7 @@ fn map(event: &File, bytes: usize) -> io::Result<Mapped> {
 /// One tracepoint on one CPU, of all processes. The time of the monotonic clock and the raw record are all
 /// that is asked for: CPU and event are the ring's and the record's, and the thread is in its common fields,
 /// so that two words a record are saved.
-fn tracepoint(id: u64, cpu: u16) -> io::Result<File> {
+pub fn tracepoint(id: u64, cpu: u16) -> io::Result<File> {
     let mut attributes = perf_event_attr {
         type_: PERF_TYPE_TRACEPOINT,
         config: id,

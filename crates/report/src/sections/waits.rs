@@ -22,7 +22,7 @@ pub(crate) const WAITS_NOTE: &str = "Shares of the time of the workload's thread
 pub(crate) const SERVED_TITLE: &str = "How long block devices took";
 
 /// What is counted.
-pub(crate) const SERVED_NOTE: &str = "By events of the trials that recorded them, means. Queue: from the bio to the driver; device: from the driver to the completion; whole, of layers without requests such as md and dm: from the bio's queueing to its completion. 99% within: of the device's time, or of the whole.";
+pub(crate) const SERVED_NOTE: &str = "Means, of the trials of a cell that recorded events, and of a recording by what the kernel summed up. Queue: from the bio to the driver; device: from the driver to the completion; whole, of layers without requests such as md and dm: from the bio's queueing to its completion. 99% within: of the device's time, or of the whole.";
 
 /// Rows of devices of one cell: those with most requests.
 const MAX_DEVICES: usize = 6;

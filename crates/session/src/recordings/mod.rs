@@ -181,6 +181,8 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
             recording.profile = sums.profile;
             recording.windows = sums.windows;
             recording.spent = sums.spent;
+            recording.environment.extend(event_facts::times_from(&facts));
+            recording.recorder.absent.extend(event_facts::unseen(&facts, &recording.disks));
             asked.as_ref().map(|_| facts)
         }
         (Err(error), Some(_)) => return Err(error.into()),
