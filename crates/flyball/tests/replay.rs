@@ -173,6 +173,26 @@ fn what_perf_recorded_elsewhere_is_replayed_on_the_machine_that_is_given() {
     assert!(told.contains("it is no inventory") && told.contains("flyball inspect --json"), "{told}");
 }
 
+#[test]
+fn a_report_with_the_events_of_its_time_counts_what_the_tool_asked_for() {
+    let place = Place::new();
+    inspected(&place);
+    std::fs::write(place.path("events.txt"), script(200, one_reader)).unwrap();
+    let report = format!("{TOOLS}/fio/status-interval-3.33.json");
+    place.ok(&["import", "--together", &report, "events.txt", "--name", "both"]);
+    let given = ["replay", "both", "--machine", "machine.json", "--in-force", "governor=performance"];
+    let predicted = json(&place, &given);
+    let of = |name: &str| predicted["load"][name].clone();
+    assert_eq!(of("counted"), "iops");
+    let (rate, cpu) =
+        (of("rate_per_second").as_f64().unwrap(), of("cpu_seconds_per_request").as_f64().unwrap());
+    assert!((rate - 1610.0).abs() < 10.0 && (cpu * rate - 0.4).abs() < 0.01, "{predicted:#}");
+    // The report alone does not say what the CPUs did.
+    place.ok(&["import", "--again", &report, "--name", "report"]);
+    let told = place.fails(1, &["replay", "report", "--machine", "machine.json"]);
+    assert!(told.contains("figures alone"), "{told}");
+}
+
 /// 614 reads of a MiB with as much arithmetic, which perf and Flyball recorded side by side.
 #[test]
 fn the_same_reads_recorded_by_perf_and_by_flyball_are_predicted_alike() {
