@@ -72,6 +72,9 @@ impl Table {
 /// The first line of the file.
 pub const HEADER: &str = "flyball-blocks 1\n";
 
+/// In QEMU's environment, the file, where the option names none.
+pub const FILE: &str = "FLYBALL_PLUGIN_BLOCKS";
+
 /// The head of a mark.
 pub fn mark(text: &mut String, ns: u64, value: u8) {
     line(text, format_args!("mark ns={ns} value={value}"));

@@ -211,7 +211,8 @@ impl Plugin {
         }
         let options = Options::parse(arguments.iter().map(String::as_str))?;
         let file = begin_file(&options.record, &record::header(&options))?;
-        let blocks = options.blocks.as_deref().map(Blocks::new).transpose()?;
+        let blocks = options.blocks.clone().or_else(|| std::env::var_os(blocks::FILE).map(Into::into));
+        let blocks = blocks.as_deref().map(Blocks::new).transpose()?;
         if options.processor.is_some() {
             hooks::install()?;
         }
