@@ -24,7 +24,7 @@ ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 SECONDS = int(os.environ.get("SECONDS_EACH", "3"))
 HELD_IOPS = 100_000
 SETS = re.findall(r'"([a-z]+/[a-z_]+)"', (ROOT / "crates/domain/src/event_set.rs").read_text())
-DEFAULT = [name for name in dict.fromkeys(SETS) if not name.startswith("irq/")]
+DEFAULT = [name for name in dict.fromkeys(SETS) if not name.startswith("irq/softirq")]
 
 
 def run(command, **more):
@@ -67,6 +67,13 @@ def trace_cmd(folder, names, command):
     events = [word for name in names for word in ("-e", name.replace("/", ":"))]
     run(["trace-cmd", "record", "-q", "-C", "mono", "-o", data, *events, *command], cwd=folder)
     return data
+
+
+def without_trace_cmd(folder):
+    """Why it cannot record here; `None` where it can."""
+    done = subprocess.run(["trace-cmd", "record", "-q", "-o", folder / "probe.dat", "-e", "sched:sched_switch", "true"],
+                          capture_output=True, text=True, cwd=folder)
+    return None if done.returncode == 0 else " ".join(done.stderr.split())
 
 
 def stats_of_trace_cmd(data):
@@ -113,8 +120,9 @@ def recording(folder, title, sets, command, done):
         return found["events"], int(found["lost"])
 
     recorders = {"nobody": lambda: (run(wrapped), (0, ""))[1], "flyball": flyball,
-                 "perf record": lambda: stats_of_perf(perf(folder, names, wrapped)),
-                 "trace-cmd record": lambda: stats_of_trace_cmd(trace_cmd(folder, names, wrapped))}
+                 "perf record": lambda: stats_of_perf(perf(folder, names, wrapped))}
+    if HAS_TRACE_CMD:
+        recorders["trace-cmd record"] = lambda: stats_of_trace_cmd(trace_cmd(folder, names, wrapped))
     rows = {name: [] for name in recorders}
     for _ in range(ROUNDS):
         for name, record in recorders.items():
@@ -155,8 +163,9 @@ def decoding(folder, disk):
     print("|---|---|---|")
     job = fio(disk, None, folder / "fio.json")
     ours_file, perf_file = ours(folder, "default", job), perf(folder, DEFAULT, job)
-    texts = {"perf script": ["perf", "script", "-i", perf_file],
-             "trace-cmd report": ["trace-cmd", "report", "-i", trace_cmd(folder, DEFAULT, job)]}
+    texts = {"perf script": ["perf", "script", "-i", perf_file]}
+    if HAS_TRACE_CMD:
+        texts["trace-cmd report"] = ["trace-cmd", "report", "-i", trace_cmd(folder, DEFAULT, job)]
     rows = {name: [] for name in ["flyball, typed events", "flyball, facts", *texts]}
     for _ in range(ROUNDS):
         found = decode_ours(ours_file, 10)
@@ -191,7 +200,8 @@ def overhead(folder, disk, held):
     job = fio(disk, held, out)
     names = ["nobody", "samples alone", "profile", "in-passing, without BPF", "in-passing",
              "power,sched,work,timer,lock", "default", "all"]
-    rows = {name: [] for name in [*names, "perf record, profile", "perf record, default", "trace-cmd, default"]}
+    others = ["perf record, profile", "perf record, default", *(["trace-cmd, default"] if HAS_TRACE_CMD else [])]
+    rows = {name: [] for name in [*names, *others]}
     for _ in range(ROUNDS):
         for name in rows:
             events, lost = 0, ""
@@ -236,6 +246,11 @@ def main():
             print(f"{os.cpu_count()} × {model[1] if model else platform.machine()}, Linux {platform.release()}, {version}, "
                   f"{run(['fio', '--version']).stdout.strip()}; {ROUNDS} rounds of {SECONDS} s, medians; "
                   f"load average before: {os.getloadavg()[0]:.2f}")
+            global HAS_TRACE_CMD
+            why = without_trace_cmd(folder)
+            HAS_TRACE_CMD = why is None
+            if why:
+                print(f"\nWithout trace-cmd, which cannot record here: {why}")
             load = [EXAMPLES / "yield", SECONDS, 0]
             recording(folder, "two threads that yield to each other", "sched", load, yields)
             with Zram() as memory:

@@ -28,8 +28,8 @@ const MOST_LATE: f64 = 5.0;
 /// beside three builds of a lower priority, though the CPU was not late.
 const QUIET: f64 = 0.95;
 
-/// The same on disks whose completions are handled in interrupts: 3.6 and 5.7 were seen of user space, 9 to 14
-/// where nothing was moved. What an interrupt takes beside its handler is in no event.
+/// The same on disks whose completions are handled in interrupts: 3.6 and 5.7 were seen of user space, 7
+/// and 12 where nothing was moved. What an interrupt takes beside its handler is in no event.
 const POINTS_OF_DISKS: f64 = 8.0;
 
 /// Instructions a second, as `laptop-5` has them at its highest P-state; and the least share of them that has
@@ -37,15 +37,15 @@ const POINTS_OF_DISKS: f64 = 8.0;
 const PACE: f64 = 20e6;
 const LEAST_OF_PACE: f64 = 0.9;
 
-/// How many times slower than the host's the guest's clock is, so that the tick takes what it takes a machine of 200
-/// million instructions a second. With the host's clock ciphers were 5.9 to 10.5 points off, for they are most
-/// of what the tick interrupts. And with a slowed one the plugin looks each 64 instructions whether the CPU has
-/// to wait and not each 500 (`check_every`): blocks of AES are longer than those, and short pieces of code
-/// between them were seldom where it waited.
+/// How many times slower than the host's the guest's clock is, so that the tick takes what it takes a
+/// machine of 200 million instructions a second. With the host's clock ciphers were 5.9 to 10.5 points off,
+/// for they are most of what the tick interrupts. And with a slowed one the plugin looks each 64
+/// instructions whether the CPU has to wait and not each 500 (`check_every`): blocks of AES are longer than
+/// those, and short pieces of code between them were seldom where it waited.
 const SLOW: f64 = 10.0;
 
-/// How long each load is recorded, by the guest's clock; the lead is longer, for until a CPU is paced the clock
-/// is the host's.
+/// How long each load is recorded, by the guest's clock; the lead is longer, for until a CPU is paced the
+/// clock is the host's.
 const TIMES: &str = "lead=1.5 span=2.8 all=5.3 interval=20ms\n";
 
 /// The machine of a study is one way to a clock that is slower.

@@ -60,9 +60,9 @@
 //! as fast.
 //!
 //! # Where instructions are executed
-//! With `blocks=FILE`, or `FLYBALL_PLUGIN_BLOCKS` in QEMU's environment, the kernel's instructions are counted by
-//! block, and marks have the counts appended to that file (`blocks.rs`): a test holds samples of call stacks
-//! against them.
+//! With `blocks=FILE`, or `FLYBALL_PLUGIN_BLOCKS` in QEMU's environment, the kernel's instructions are
+//! counted by block, and marks have the counts appended to that file (`blocks.rs`): a test holds samples of
+//! call stacks against them.
 #![cfg_attr(test, allow(dead_code, reason = "only QEMU can call the part that is left out of the tests"))]
 
 mod blocks;
