@@ -19,7 +19,7 @@ use domain::Nanos;
 use parse::import::perf_script::{Clock, Frame, Line, frame, line};
 use shapes::{HARDIRQ, SHAPES, SOFTIRQ, encoded, format, shape_of};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many records one of our rounds has.
 const ROUND: u64 = 1 << 16;
@@ -50,7 +50,9 @@ pub fn convert(file: &[u8], output: &mut Vec<u8>) -> Result<Converted, Error> {
     let scan = Scan::of(file);
     let begin = scan.begin().ok_or_else(nothing)?;
     let mut converted = scan.converted.clone();
-    let formats = (1..).zip(&SHAPES).map(|(number, shape)| (number, format(number, shape))).collect();
+    // What is not declared was not recorded: a text says nothing of events that it has none of.
+    let declared = (1..).zip(&SHAPES).filter(|(number, _)| scan.events.contains(number));
+    let formats = declared.map(|(number, shape)| (number, format(number, shape))).collect();
     let mut writer = Writer::begin(output, &converted, &formats, scan.cpus, begin);
     let clock = scan.clock();
     if let Some((_, samples)) = &clock {
@@ -217,6 +219,8 @@ struct Scan {
     converted: Converted,
     /// When the first known event was.
     begin: Option<u64>,
+    /// The numbers of the known events that there are.
+    events: BTreeSet<u16>,
     /// One more than the highest number of a CPU.
     cpus: u32,
     tasks: Tasks,
@@ -272,7 +276,8 @@ impl Scan {
             scan.header(line);
         }
         each(file, |line, frames| {
-            if shape_of(line.event).is_some() {
+            if let Some((number, _)) = shape_of(line.event) {
+                scan.events.insert(number);
                 scan.begin = Some(scan.begin.map_or(line.time_ns, |begin| begin.min(line.time_ns)));
             }
             scan.cpus = scan.cpus.max(line.cpu.unwrap_or(0) + 1);
