@@ -48,6 +48,11 @@ impl Profile {
         self.direction == Direction::ReadsInOrder
     }
 
+    /// Whether it is known to read, in whatever order.
+    pub fn reads(&self) -> bool {
+        matches!(self.direction, Direction::Reads | Direction::ReadsInOrder)
+    }
+
     /// Whether it is known to write.
     pub fn writes(&self) -> bool {
         self.direction == Direction::Writes

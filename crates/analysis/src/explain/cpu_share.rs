@@ -13,11 +13,15 @@
 //! A disk that is busy for a share b of the time can serve 1/b times as much at most (utilisation law):
 //! that bounds the gain where the disk serves one request at a time, or always has as many as it can hold.
 //!
+//! Flash takes writes into its own cache until that is full. From then on some writes wait until it has
+//! written out what came before, and the others are as fast as ever: it takes so many bytes a second in the
+//! mean, whatever the CPUs do.
+//!
 //! Sources: Little, Operations Research 9(3), 1961; Kleinrock, Queueing Systems volume 1, 3.2.
 
-use super::arrays::{arrays, disks_below, in_flight};
+use super::arrays::{Did, arrays, disks_below, in_flight};
 use super::case::{Case, CaseCell, evidence};
-use crate::usage::Usage;
+use crate::usage::{AT_LIMIT, Usage};
 use crate::words::percent;
 use domain::finding::{Evidence, Gain};
 use domain::inventory::{BlockDevice, Policy, Queue, WriteCache};
@@ -52,6 +56,10 @@ const HALF_A_LINK: f64 = 300e6;
 /// Half a revolution of the fastest disks, 15,000 a minute, in seconds: a write that takes longer waited for
 /// the platter, since the disk's cache had no room for it.
 const OF_A_PLATTER: f64 = 2e-3;
+
+/// Direct writes that take so many times as long in the mean as half of them do: the slower half has three
+/// quarters of the time at least, and waits for something that is no part of each write.
+const SLOWER_HALF: f64 = 2.0;
 
 /// What CPUs that are some times as fast can give a load.
 pub(super) enum Bound {
@@ -133,22 +141,64 @@ fn most_of_disks(case: &Case<'_>, cell: &CaseCell<'_>) -> f64 {
     if cell.is_at_its_limit() {
         return f64::INFINITY;
     }
+    if waits_for_room_in_flash(case, cell) {
+        return 1.0;
+    }
     let disks = used_disks(case, cell).into_iter();
     let least = disks.filter_map(|disk| {
         let (busy, waiting) = (cell.did(&disk.name)?.busy, in_flight(case, cell, &disk.name));
         // A disk that reads ahead by itself serves the faster the sooner it is asked.
         let is_asked_in_time = busy >= ALWAYS && waiting >= Some(NEXT_WAITS);
         let rotates = is_spinning(disk) && (is_asked_in_time || !cell.profile().reads_in_order());
-        let is_full = waiting >= Some(NEARLY_FULL);
+        // So does flash that is read ahead of its reader.
+        let is_behind = cell.profile().reads_in_order() && !cell.profile().is_direct();
+        let is_ahead_of_reader = is_behind && is_asked_in_time;
+        let is_at_its_link = cell.did(&disk.name).is_some_and(|did| is_at_its_link(disk, &did));
+        let is_full = waiting >= Some(NEARLY_FULL) || busy >= ALWAYS && is_at_its_link;
         // What a disk behind the page cache is idle is before the kernel begins to write.
         let busy = if is_full && cell.writes_behind() { 1.0 } else { busy };
-        (busy > 0.0 && (rotates || is_full)).then_some(1.0 / busy)
+        (busy > 0.0 && (rotates || is_full || is_ahead_of_reader)).then_some(1.0 / busy)
     });
     least.fold(f64::INFINITY, f64::min)
 }
 
+/// Whether flash has no room in its cache for a good part of what is written to it, and decides how fast that
+/// is: a few writes take most of the time of all.
+pub(super) fn waits_for_room_in_flash(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
+    let disks = used_disks(case, cell);
+    let is_flash =
+        |disk: &&BlockDevice| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(false);
+    let are_flash = !disks.is_empty() && disks.iter().all(is_flash);
+    let waits_for_each = cell.profile().is_direct() && !cell.is_synced();
+    let times = cell.metric("latency_mean").zip(cell.metric("latency_p50"));
+    // Those of an array with parity differ by what is read before them.
+    let differ = arrays(case, cell).iter().any(|array| array.level.has_parity());
+    let few_take_long = times.is_some_and(|(mean, median)| median > 0.0 && mean >= SLOWER_HALF * median);
+    cell.profile().writes() && waits_for_each && are_flash && few_take_long && !differ
+}
+
+/// What a SATA link of 6 Gbit/s carries at most, in bytes a second (8b/10b), and the share of that which a
+/// disk moves at its limit.
+const OF_SATA: f64 = 600e6;
+const AT_THE_LINK: f64 = 0.85;
+
+/// Whether a disk moves what a SATA link of 6 Gbit/s carries. More than that is a faster link. Where the link
+/// is not known, flash whose cache survives a power cut is taken for that of a server, with a faster one.
+pub(super) fn is_at_its_link(disk: &BlockDevice, did: &Did) -> bool {
+    let is_volatile =
+        || disk.queue.as_ref().and_then(|queue| queue.write_cache) == Some(WriteCache::WriteBack);
+    let is_sata = disk.transport.as_deref().map_or_else(is_volatile, |transport| transport == "sata");
+    is_sata && (AT_THE_LINK * OF_SATA..=OF_SATA).contains(&(did.read + did.written))
+}
+
 fn is_spinning(disk: &BlockDevice) -> bool {
     disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true)
+}
+
+/// Whether a CPU of any trace had no time left.
+pub(super) fn is_a_cpu_busy(case: &Case<'_>) -> bool {
+    let mut all = case.usages.iter().flat_map(|(_, usage)| &usage.cpus);
+    all.any(|(_, cpu)| cpu.busy() >= AT_LIMIT)
 }
 
 /// Whether the disks of a cell decide how fast it is, whatever a request waits for before and after them.
@@ -374,5 +424,69 @@ mod tests {
     fn many_in_flight_hide_the_cpus_until_a_thread_has_no_time_left() {
         assert!(share(0.6, 32.0, 0.5) < 0.05);
         assert!(share(1.5, 32.0, 0.98) > 0.9);
+    }
+
+    #[test]
+    fn writes_of_which_a_few_take_most_of_the_time_wait_for_room_in_flash() {
+        let of = |options: &str, rotational, mean: f64| {
+            let mut data = fio_run(&[options], |_, _| vec![("latency_p50", 64e-6), ("latency_mean", mean)]);
+            with_thread(&mut data, "fio", Role::Workload, 500);
+            with_work(&mut data, &[("sda", 0, 0, 7000, 900 << 20, 810)]);
+            let (summary, machine) = (summarise(&data, None), on_disk(rotational));
+            let case =
+                Case { inventory: Some(&machine), target_device: Some("sda"), ..Case::new(&data, &summary) };
+            matches!(bound(&case, 2.0), Bound::Nothing)
+        };
+        let direct = "rw=write bs=128k direct=1";
+        assert_eq!([of(direct, false, 277e-6), of(direct, false, 100e-6)], [true, false]);
+        assert!(!of(direct, true, 277e-6), "a platter that turns");
+        assert!(!of("rw=read bs=128k direct=1", false, 277e-6), "reads");
+        assert!(!of("rw=write bs=128k direct=1 fsync=1", false, 277e-6), "each waits for the medium");
+    }
+
+    #[test]
+    fn flash_that_is_always_read_ahead_of_the_reader_decides() {
+        use crate::usage::DiskUsage;
+        let of = |options: &str, busy_ms, depth| {
+            let mut data = fio_run(&[options], |_, _| vec![]);
+            with_thread(&mut data, "fio", Role::Workload, 400);
+            with_work(&mut data, &[("sda", 300, 300 << 20, 0, 0, busy_ms)]);
+            let disks = vec![DiskUsage { device: "sda".into(), depth: Some(depth), ..DiskUsage::default() }];
+            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
+            let (summary, machine) = (summarise(&data, None), on_disk(false));
+            let case = Case {
+                inventory: Some(&machine),
+                target_device: Some("sda"),
+                usages: &usages,
+                ..Case::new(&data, &summary)
+            };
+            matches!(bound(&case, 2.0), Bound::Nothing)
+        };
+        let buffered = "rw=read bs=128k";
+        assert_eq!(
+            [of(buffered, 999, 6.2), of(buffered, 900, 6.2), of(buffered, 999, 1.0)],
+            [true, false, false]
+        );
+        assert!(!of("rw=read bs=128k direct=1", 999, 6.2));
+    }
+
+    #[test]
+    fn a_disk_that_moves_what_its_link_carries_decides() {
+        let of = |transport: &str, read: u64| {
+            let mut data =
+                fio_run(&["rw=randread bs=64k direct=1 ioengine=libaio iodepth=32"], |_, _| vec![]);
+            with_thread(&mut data, "fio", Role::Workload, 900);
+            with_work(&mut data, &[("sda", read >> 16, read, 0, 0, 999)]);
+            let summary = summarise(&data, None);
+            let mut machine = on_disk(false);
+            machine.devices[1].transport = Some(transport.to_owned());
+            let case =
+                Case { inventory: Some(&machine), target_device: Some("sda"), ..Case::new(&data, &summary) };
+            matches!(bound(&case, 3.0), Bound::Nothing)
+        };
+        assert_eq!(
+            [of("sata", 539_000_000), of("sata", 400_000_000), of("nvme", 539_000_000)],
+            [true, false, false]
+        );
     }
 }

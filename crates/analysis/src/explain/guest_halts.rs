@@ -28,7 +28,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let cells = case.cells();
-    let short = singles(&cells).into_iter().filter(|single| single.latency <= MAX_LATENCY_S);
+    let short = singles(case, &cells).into_iter().filter(|single| single.latency <= MAX_LATENCY_S);
     let shortest = short.min_by(|a, b| a.latency.total_cmp(&b.latency));
     shortest.map(|single| finding(case, inventory, &single)).into_iter().collect()
 }

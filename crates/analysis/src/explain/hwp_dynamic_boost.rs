@@ -28,7 +28,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let cells = case.cells();
-    let waiting = singles(&cells).into_iter();
+    let waiting = singles(case, &cells).into_iter();
     let waiting = waiting.filter(|single| waits_in_the_call(single.cell) && single.cores >= MIN_CORES);
     let busiest = waiting.max_by(|a, b| a.cores.total_cmp(&b.cores));
     busiest.map(|single| finding(&single, cpufreq)).into_iter().collect()
@@ -127,5 +127,19 @@ mod tests {
     fn a_processor_without_the_switch_is_no_evidence() {
         assert!(findings(RULE, &reads(350), Some(&machine(None, "power", "active")), None).is_empty());
         assert!(findings(RULE, &reads(350), None, None).is_empty());
+    }
+
+    #[test]
+    fn writes_that_wait_for_room_in_flash_wait_for_no_frequency() {
+        let of = |mean: f64| {
+            let options = "rw=randwrite bs=128k direct=1 iodepth=1";
+            let mut data = fio_run(&[options], |_, _| vec![("latency_p50", 55e-6), ("latency_mean", mean)]);
+            with_thread(&mut data, "fio", Role::Workload, 350);
+            with_work(&mut data, &[("sda", 0, 0, 7000, 900 << 20, 810)]);
+            let mut machine = machine(Some(false), "balance_performance", "active");
+            machine.devices = on_disk(false).devices;
+            findings(RULE, &data, Some(&machine), Some("sda")).len()
+        };
+        assert_eq!([of(60e-6), of(127e-6)], [1, 0]);
     }
 }

@@ -31,7 +31,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     // Without the threshold in force nothing says what load would be enough.
     let Ok(percent) = threshold.parse::<f64>() else { return Vec::new() };
     let cells = case.cells();
-    let below = singles(&cells).into_iter().filter(|single| {
+    let below = singles(case, &cells).into_iter().filter(|single| {
         let is_ruled = governor(single.cell, cpufreq) == Some("ondemand") && waits_in_the_call(single.cell);
         is_ruled && single.cores >= MIN_CORES && single.cores <= percent / 100.0
     });

@@ -6,6 +6,7 @@
 use super::Rule;
 use super::arrays::{Did, disks_below};
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::cpu_share;
 use super::pair::Pair;
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use crate::summary::{Comparison, Verdict};
@@ -75,20 +76,16 @@ const ALWAYS: f64 = 0.98;
 /// So many in flight, in the mean, are the reader's own and those that are read ahead of it.
 const AHEAD_OF_THE_READER: f64 = 1.5;
 
-/// What a SATA link of 6 Gbit/s carries at most, in bytes a second (8b/10b), and the share of that which a
-/// disk moves at its limit.
-const OF_SATA: f64 = 600e6;
-const AT_THE_LINK: f64 = 0.85;
-
 /// Whether one disk has a read of a whole default window in flight all of the time, and the next one behind
 /// it, at the rate of its link: the reader waits for that rate, not for the disk's latency.
 fn is_always_asked(case: &Case<'_>, name: &str, below: &BlockDevice, did: &Did) -> bool {
     let disks = case.usages.iter().flat_map(|(_, usage)| &usage.disks).filter(|disk| disk.device == name);
     let depth = disks.filter_map(|disk| disk.depth).min_by(f64::total_cmp);
     let is_whole = did.read / did.reads >= DEFAULT_WINDOW.get() as f64;
-    let is_at_its_link = (AT_THE_LINK * OF_SATA..=OF_SATA).contains(&did.read);
-    let is_sata = below.transport.as_deref().is_none_or(|transport| transport == "sata");
-    is_sata && is_at_its_link && is_whole && did.busy >= ALWAYS && depth >= Some(AHEAD_OF_THE_READER)
+    cpu_share::is_at_its_link(below, did)
+        && is_whole
+        && did.busy >= ALWAYS
+        && depth >= Some(AHEAD_OF_THE_READER)
 }
 
 /// Reads of so many bytes cost CPUs more by the byte than by the request, and a CPU that is so busy has no
@@ -96,8 +93,9 @@ fn is_always_asked(case: &Case<'_>, name: &str, below: &BlockDevice, did: &Did) 
 const OF_MANY_PAGES: f64 = 65_536.0;
 const NO_TIME_LEFT: f64 = 0.95;
 
-/// From this size on a spinning disk's own cache makes up for the time between two reads.
-const OF_A_DISK: f64 = 16_384.0;
+/// From this size on a spinning disk's own cache makes up for the time between two reads; less by as much as
+/// the last piece of a file makes the mean smaller.
+const OF_A_DISK: f64 = 16_000.0;
 
 /// Reads in order through the page cache that reach a device in small pieces, one or two at a time.
 fn by_small_reads(case: &Case<'_>) -> Option<Finding> {
@@ -115,8 +113,7 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     // A spinning disk that serves alone reads ahead by itself, into its own cache.
     let below = disks_below(inventory, name);
     let serve = below.iter().filter(|disk| cell.did(&disk.name).is_some_and(|did| did.reads > 0.0));
-    let rotates = |disk: &&BlockDevice| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true);
-    let is_alone = serve.count() == 1 && below.iter().all(rotates);
+    let is_alone = serve.count() == 1 && below.iter().all(rotates_disk);
     let did = cell.did(name).filter(|did| did.reads > 0.0 && did.busy >= MIN_BUSY)?;
     let size = did.read / did.reads;
     let reads_by_itself = is_alone && size >= OF_A_DISK;
@@ -124,7 +121,12 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     // he takes what he got.
     let asks_for_more = cell.block_size().is_some_and(|block| block > window && size <= block.get() as f64);
     let is_idle_between = asks_for_more && did.busy.max(busiest_cpu(case)) <= IDLE_BETWEEN;
-    if reads_by_itself || size > DEFAULT_WINDOW.get() as f64 && !is_idle_between {
+    // Spinning disks of an array read a stream ahead into their own caches. Where they are nearly as busy as
+    // they can be with what the reader asks for at once, a wider window gives no more of it.
+    let busiest = below.iter().filter_map(|disk| Some(cell.did(&disk.name)?.busy)).fold(0.0, f64::max);
+    let stream = asks_for_more && !is_idle_between && size >= OF_A_DISK && below.iter().all(rotates_disk);
+    let leaves_nothing = stream && busiest * MIN_GAIN > 1.0;
+    if reads_by_itself || leaves_nothing || size > DEFAULT_WINDOW.get() as f64 && !is_idle_between {
         return None;
     }
     // What a CPU does for reads of many pages it does by the byte: to decrypt, to copy. One that has no time
@@ -168,6 +170,10 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
         next: tune_command(&wider),
         compared: vec![],
     })
+}
+
+fn rotates_disk(disk: &&BlockDevice) -> bool {
+    disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true)
 }
 
 /// How busy the busiest CPU of any trace was.
@@ -364,5 +370,34 @@ mod tests {
     fn without_the_device_nothing_is_said() {
         assert!(findings(RULE, &direct_times(2.0), None, Some("vda")).is_empty());
         assert!(findings(RULE, &direct_times(2.0), Some(&bare_machine()), None).is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_file_makes_no_reads_small_that_a_disk_makes_up_for() {
+        let of = |size: u64, less: u64| {
+            let mut data = fio_run(&["rw=read bs=4k"], |_, _| vec![("throughput", 2e8)]);
+            with_work(&mut data, &[("vda", 12_000, 12_000 * size - less, 0, 0, 999)]);
+            let mut machine = bare_machine();
+            machine.devices[0].queue.as_mut().unwrap().rotational = Some(true);
+            named(&data, &[], &machine)
+        };
+        assert_eq!([of(16_384, 0), of(16_384, 12_288), of(8192, 0)], [0, 0, 1]);
+    }
+
+    #[test]
+    fn spinning_disks_that_are_busy_with_what_a_reader_asks_for_have_no_more() {
+        use super::super::testing::with_array;
+        use domain::inventory::{Md, Queue};
+        let of = |rotational, busy_ms| {
+            let mut machine = with_array(Md::default(), rotational, &["sda", "sdb"]);
+            machine.devices[0].name = "vda".into();
+            machine.devices[0].queue =
+                Some(Queue { read_ahead: Some(Bytes::from_kib(16)), ..Queue::default() });
+            let mut data = fio_run(&[BUFFERED], |_, _| vec![("throughput", 1e9)]);
+            let member = |name| (name, 4900, 160 << 20, 0, 0, busy_ms);
+            with_work(&mut data, &[("vda", 2600, 2600 * 131_000, 0, 0, 999), member("sda"), member("sdb")]);
+            named(&data, &[], &machine)
+        };
+        assert_eq!([of(true, 880), of(true, 400), of(false, 880)], [0, 1, 1]);
     }
 }

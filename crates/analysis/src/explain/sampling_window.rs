@@ -34,7 +34,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let Some(cpufreq) = unvaried(case) else { return Vec::new() };
     let cells = case.cells();
     let found =
-        singles(&cells).into_iter().filter_map(|single| Some((Window::of(cpufreq, &single)?, single)));
+        singles(case, &cells).into_iter().filter_map(|single| Some((Window::of(cpufreq, &single)?, single)));
     let busiest = found.max_by(|(_, a), (_, b)| a.cores.total_cmp(&b.cores));
     let busiest = busiest.filter(|_| !cpu_share::waits_for_disks_alone(case));
     busiest.map(|(window, single)| finding(&single, &window)).into_iter().collect()

@@ -2,6 +2,7 @@
 //! rules about single requests.
 
 use super::case::{Case, CaseCell, evidence};
+use super::cpu_share;
 use super::governor::is_frequency_policy;
 use domain::finding::Evidence;
 use domain::inventory::{Cpufreq, Policy};
@@ -43,13 +44,16 @@ const SERVING: [Role; 9] = [
     Role::Kernel,
 ];
 
-/// The cells of a run that are so, with what was measured of them.
-pub(super) fn singles<'c, 'a>(cells: &'c [CaseCell<'a>]) -> Vec<Single<'c, 'a>> {
+/// The cells of a run that are so, with what was measured of them; but those that disks decide.
+pub(super) fn singles<'c, 'a>(case: &Case<'_>, cells: &'c [CaseCell<'a>]) -> Vec<Single<'c, 'a>> {
     let steady = |cell: &&CaseCell<'_>| {
         // Behind the page cache nobody waits for a single request.
         let is_behind =
             cell.writes_behind() || cell.profile().reads_in_order() && !cell.profile().is_direct();
-        cell.profile().depth == Some(1) && !cell.pauses() && !is_behind
+        cell.profile().depth == Some(1)
+            && !cell.pauses()
+            && !is_behind
+            && !cpu_share::disks_decide(case, cell)
     };
     let single = |cell: &'c CaseCell<'a>| {
         let latency = cell.metric("latency_p50").or_else(|| cell.metric("latency_mean"))?;
