@@ -7,10 +7,12 @@
 use super::Rule;
 use super::arrays::{Array, Did, MIN_WAITED, arrays};
 use super::case::{Case, CaseCell, evidence};
+use super::one_thread_at_limit::STRIPES_WAIT;
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::usage::AT_LIMIT;
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Finding, Remedy};
+use domain::stack::MdLevel;
 use domain::units::significant;
 
 pub(super) const RULE: Rule = Rule {
@@ -65,12 +67,22 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 
 /// Whether somebody waits for work that is there since a disk is missing: reads of which others compute what
 /// it had, or those of a mirror whose other disks have no time left. What is written to a mirror costs the
-/// others nothing more.
+/// others nothing more, and what is read of RAID1 in order one disk alone serves (raid1.c, `read_balance`).
 fn does_more(array: &Array, cell: &CaseCell<'_>, busy: f64) -> bool {
     let waits = array.waited_for(cell).is_none_or(|waited| waited >= MIN_WAITED);
-    let computes = array.level.has_parity() && computed(array, cell).is_some();
+    let computes =
+        array.level.has_parity() && (computed(array, cell).is_some() || waits_for_thread(array, cell));
     let reads = cell.did(&array.name).is_some_and(|own| own.read > own.written);
+    let by_one = array.level == MdLevel::Raid1 && cell.profile().reads_in_order();
+    let reads = reads && !by_one;
     waits && (computes || !array.level.has_parity() && reads && busy >= AT_LIMIT)
+}
+
+/// Whether reads of an array with parity wait for the thread that computes what is missing. Reads in order
+/// need what is read for that anyway, so that no byte more is read. An array that lacks no disk serves reads
+/// past its thread.
+fn waits_for_thread(array: &Array, cell: &CaseCell<'_>) -> bool {
+    cell.profile().reads() && array.thread_share(cell) >= Some(STRIPES_WAIT)
 }
 
 /// What members read for each byte that was read from the array, where it is more than that.
@@ -187,5 +199,32 @@ mod tests {
         let found = findings(RULE, &data, None, None).swap_remove(0);
         assert_eq!(found.confidence, Confidence::Shown);
         assert!(found.title.contains("1 gives 0.50 times"), "{}", found.title);
+    }
+
+    #[test]
+    fn reads_that_the_arrays_thread_computes_are_found_where_no_byte_more_is_read() {
+        use domain::trace::Role;
+        let of = |used_ms: u64| {
+            let options = "rw=read bs=1m direct=1 ioengine=libaio iodepth=32";
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 1e9)]);
+            let member = |name| (name, 1500, 500 << 20, 0, 0, 750);
+            with_work(&mut data, &[("md0", 1000, 1000 << 20, 0, 0, 990), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_raid5", Role::Array, used_ms);
+            findings(RULE, &data, Some(&machine(1)), None).len()
+        };
+        assert_eq!([of(900), of(240)], [1, 0]);
+    }
+
+    #[test]
+    fn one_disk_serves_what_is_read_of_a_mirror_in_order() {
+        let of = |rw: &str| {
+            let md = Md { level: Some("raid1".into()), degraded: Some(1), ..Md::default() };
+            let machine = with_array(md, true, &["sda"]);
+            let mut data = fio_run(&[&format!("rw={rw} bs=64k")], |_, _| vec![("throughput", 5e8)]);
+            let disk = |name| (name, 7867, 7867 << 16, 0, 0, 999);
+            with_work(&mut data, &[disk("md0"), disk("sda")]);
+            findings(RULE, &data, Some(&machine), None).len()
+        };
+        assert_eq!([of("read"), of("randread")], [0, 1]);
     }
 }

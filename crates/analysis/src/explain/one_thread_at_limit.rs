@@ -5,7 +5,7 @@
 //! fs/jbd2/commit.c; drivers/block/loop.c.
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, PAGE, arrays, rotates};
+use super::arrays::{Array, MIN_WAITED, PAGE, arrays, rotates, synchronising};
 use super::case::{Case, CaseCell, UNTUNE, evidence};
 use super::read_modify_write::{Extra, writes_parts};
 use super::{cpu_share, crypt_workqueues, group_threads, varied_setting};
@@ -31,10 +31,12 @@ const AT_LIMIT: f64 = 0.9;
 /// stripes come as they come (u/(1-u), Kleinrock, Queueing Systems volume 1, 3.2). It handles them in
 /// batches, and waits for disks between, so that it is not at its core's limit where it is what the array
 /// waits for.
-const STRIPES_WAIT: f64 = 0.6;
+pub(super) const STRIPES_WAIT: f64 = 0.6;
 
-/// Threads that handle stripes after the remedy, the array's own among them.
+/// Threads that handle stripes after the remedy, the array's own among them, and how many stripes wait where
+/// another one is woken (raid5.c, `raid5_wakeup_stripe_thread`, `MAX_STRIPE_BATCH`).
 const HANDLING: f64 = 5.0;
+const BATCH: f64 = 8.0;
 
 /// A stripe that is read before it is written passes its thread twice.
 const WAKE_UPS: f64 = 2.0;
@@ -82,14 +84,16 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 
 /// Whether a thread is what its layer waits for. That of an array with parity is it earlier, where enough
 /// stripes are in flight, the array is waited for, and its disks have time left: from [`STRIPES_WAIT`] of its
-/// time on, or where the time that requests wait for it is worth [`MIN_GAIN`]. Its stripes have to be read
-/// before they are written, which takes each of them to the thread again: whole stripes are written while it
-/// handles the next ones.
+/// time on where its stripes have to be read before they are written, which takes each of them to the thread
+/// again; or where the time that requests wait for it is worth [`MIN_GAIN`], of as many threads as have work.
 fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &CaseCell<'_>) -> bool {
     let has_parity = *role == Role::Array && PARITY.iter().any(|level| name.ends_with(level));
-    let many = cell.profile().writes() && cell.bytes_in_flight().is_some_and(|bytes| bytes >= STRIPES * PAGE);
     let all = arrays(case, cell);
     let array = all.iter().find(|array| array_of(name) == Some(array.name.as_str()));
+    let passes_it = cell.profile().writes() || array.is_some_and(|array| computes_reads(array, cell));
+    let syncs = array.is_some_and(|array| synchronising(cell, &array.name).is_some());
+    let has_stripes = syncs || cell.bytes_in_flight().is_some_and(|bytes| bytes >= STRIPES * PAGE);
+    let many = passes_it && has_stripes;
     let is_waited_for = || array.and_then(|array| array.waited_for(cell)) >= Some(MIN_WAITED);
     let have_time = |array: &Array| {
         let busy = array.mean_busy(cell);
@@ -103,14 +107,51 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
     let reads_first = array.is_some_and(|array| {
         Extra::of(array, cell).map_or_else(|| writes_parts(array, cell), |extra| extra.reads_first())
     });
-    reads_first && (*share >= STRIPES_WAIT || by_more_threads(case, cell, *share) >= Some(MIN_GAIN))
+    // Several threads give spinning disks their requests in no order. Work that is spread looks like less on
+    // each CPU to a governor, which lowers the frequency further.
+    let may_harm = array.is_none_or(|array| rotates(case, array)) || is_slowed(case);
+    let gains = || {
+        // A resync has stripes for all of them.
+        let stripes = array.and_then(|array| stripes_in_flight(array, cell, reads_first));
+        let stripes = if syncs { Some(f64::INFINITY) } else { stripes };
+        let handling = HANDLING.min(stripes.unwrap_or(0.0) / BATCH).floor();
+        let faster = by_more_threads(case, cell, *share, handling.max(1.0));
+        faster >= Some(MIN_GAIN) && !may_harm && !cpu_share::disks_decide(case, cell)
+    };
+    *share >= STRIPES_WAIT && reads_first || gains()
+}
+
+/// Whether a governor keeps the busiest CPU well below what it may run at.
+fn is_slowed(case: &Case<'_>) -> bool {
+    let ran_at =
+        cpu_share::ran_at(case).filter(|(_, policy)| policy.governor.as_deref() != Some("performance"));
+    let most =
+        ran_at.and_then(|(hertz, policy)| Some((hertz, policy.max.or(policy.hardware_max)?.hz() as f64)));
+    most.is_some_and(|(hertz, most)| hertz * MIN_GAIN < most)
+}
+
+/// Whether its reads pass its thread too: it computes what a disk lacks from all others.
+fn computes_reads(array: &Array, cell: &CaseCell<'_>) -> bool {
+    let lacks_data = array.missing > 0 || synchronising(cell, &array.name).is_some();
+    lacks_data && cell.profile().reads()
+}
+
+/// How many stripes a load keeps in flight on an array: of each request the pages of a chunk that it fills,
+/// where stripes are read or written in parts, else what it fills of whole stripes.
+fn stripes_in_flight(array: &Array, cell: &CaseCell<'_>, in_parts: bool) -> Option<f64> {
+    let own = cell.did(&array.name).filter(|own| own.requests() > 0.0)?;
+    let bytes = (own.read + own.written) / own.requests();
+    let whole = bytes / (PAGE * array.data_members().max(1) as f64);
+    let parts = array.chunk.map_or(bytes, |chunk| bytes.min(chunk.get() as f64)) / PAGE;
+    let each = if in_parts || computes_reads(array, cell) { whole.max(parts) } else { whole };
+    Some(each * f64::from(cell.profile().depth?.max(1)))
 }
 
 /// What more threads give a load that waits for each of its requests: the thread's part of a request's time
 /// becomes shorter. What they lose it: CPUs that sleep have to wake up for them, to read and again to write.
-fn by_more_threads(case: &Case<'_>, cell: &CaseCell<'_>, share: f64) -> Option<f64> {
+fn by_more_threads(case: &Case<'_>, cell: &CaseCell<'_>, share: f64, handling: f64) -> Option<f64> {
     let depth = cell.profile().depth.filter(|_| !cell.writes_behind())?;
-    let faster = cpu_share::gain(cpu_share::share(share, f64::from(depth.max(1)), share), HANDLING);
+    let faster = cpu_share::gain(cpu_share::share(share, f64::from(depth.max(1)), share), handling);
     let waking = cell.metric("latency_mean").filter(|latency| *latency > 0.0);
     let waking = waking.map_or(0.0, |latency| WAKE_UPS * slept(case) / latency);
     Some(1.0 / (1.0 / faster + waking))
@@ -462,5 +503,103 @@ mod tests {
     fn without_threads_nothing_is_said() {
         let data = fio_run(&["rw=write"], |cell, block| vec![("throughput", about(1e8, cell, block))]);
         assert!(findings(RULE, &data, None, None).is_empty());
+    }
+
+    /// Direct requests on an array of three disks of flash, so large and so many at once, with a thread that
+    /// is so busy; what the members read of a megabyte written, or of all that is read.
+    fn of_requests(rw: &str, (kib, depth): (u64, u32), used_ms: u64, (degraded, reads): (u32, u64)) -> usize {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use domain::inventory::Md;
+        let md = Md {
+            level: Some("raid5".into()),
+            group_thread_count: Some(0),
+            degraded: Some(degraded),
+            ..Md::default()
+        };
+        let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+        let options = format!("rw={rw} bs={kib}k direct=1 ioengine=libaio iodepth={depth}");
+        let mut data = fio_run(&[&options], |_, _| vec![("throughput", 1e9)]);
+        let member = |name| (name, reads, reads * 4096, 900, 340 << 20, 850);
+        let count = (1 << 20) / kib;
+        let array = match rw {
+            "read" => ("md0", count, 1 << 30, 0, 0, 990),
+            _ => ("md0", 0, 0, count, 1 << 30, 990),
+        };
+        with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc")]);
+        with_thread(&mut data, "md0_raid5", Role::Array, used_ms);
+        findings(RULE, &data, Some(&machine), Some("md0")).len()
+    }
+
+    #[test]
+    fn whole_stripes_wait_for_the_thread_too_where_few_requests_are_in_flight() {
+        let of = |depth, used_ms| of_requests("write", (1024, depth), used_ms, (0, 100));
+        assert_eq!([of(4, 540), of(1, 170), of(32, 540), of(1, 80)], [1, 1, 0, 0]);
+        assert_eq!(of(32, 970), 1, "it is at its core's limit");
+    }
+
+    #[test]
+    fn another_thread_is_woken_for_each_eight_stripes_that_wait() {
+        let of = |kib, depth| of_requests("randwrite", (kib, depth), 400, (0, 200_000));
+        assert_eq!([of(64, 1), of(16, 1), of(16, 2)], [1, 0, 0]);
+    }
+
+    #[test]
+    fn reads_of_an_array_that_lacks_a_disk_pass_its_thread() {
+        let of = |degraded, used_ms| of_requests("read", (128, 1), used_ms, (degraded, 1000));
+        assert_eq!([of(1, 240), of(1, 60), of(0, 240)], [1, 0, 0]);
+    }
+
+    #[test]
+    fn more_threads_are_not_proposed_for_platters_nor_below_the_frequency_that_there_is() {
+        use super::super::testing::{watched, with_array, with_thread, with_work};
+        use crate::residency::PStates;
+        use crate::summarise::summarise;
+        use crate::usage::{CpuUsage, Usage};
+        use domain::inventory::{CpuList, Md};
+        use domain::units::Hertz;
+        let of = |rotational, mhz| {
+            let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
+            let mut machine = with_array(md, rotational, &["sda", "sdb", "sdc"]);
+            machine.cpufreq = watched("powersave").cpufreq;
+            let policy = &mut machine.cpufreq.as_mut().unwrap().policies[0];
+            policy.cpus = CpuList::parse("0-1").unwrap();
+            policy.max = Some(Hertz::from_mhz(3600));
+            let options = "rw=randwrite bs=64k direct=1 ioengine=libaio iodepth=2";
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 1e8)]);
+            let member = |name| (name, 2000, 130 << 20, 2000, 130 << 20, 600);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 2000, 131 << 20, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, 500);
+            let cpus = vec![(0, CpuUsage { system: 0.5, ..CpuUsage::default() })];
+            let pstates =
+                vec![PStates { policy: "policy0".into(), shares: vec![(Hertz::from_mhz(mhz), 1.0)] }];
+            let usages = [(data.trials[0].key.clone(), Usage { cpus, pstates, ..Usage::default() })];
+            let summary = summarise(&data, None);
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of(false, 3600), of(false, 1600), of(true, 3600)], [1, 0, 0]);
+    }
+
+    #[test]
+    fn beside_a_resync_single_reads_wait_for_the_thread_as_well() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use domain::inventory::Md;
+        let of = |used_ms| {
+            let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
+            let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+            let mut data = fio_run(&["rw=randread bs=4k direct=1"], |_, _| vec![("throughput", 1e7)]);
+            let member = |name| (name, 2900, 190 << 20, 0, 0, 690);
+            with_work(
+                &mut data,
+                &[("md0", 3500, 3500 * 4096, 0, 0, 980), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, used_ms);
+            with_thread(&mut data, "md0_resync", Role::Array, 10);
+            findings(RULE, &data, Some(&machine), Some("md0")).len()
+        };
+        assert_eq!([of(270), of(60)], [1, 0]);
     }
 }
