@@ -118,7 +118,9 @@ impl Cost {
 fn encrypting(cell: &CaseCell<'_>, it: &Encrypted<'_>) -> Option<f64> {
     let of_array = cell.cores(&[Role::Array])?;
     let of_interrupts = if it.did.read > 0.0 { 0.0 } else { cell.cores(&[Role::Interrupt])? };
-    Some((it.all_cores - of_array - of_interrupts).max(0.0))
+    // What is written into the page cache is encrypted by the threads that write it back.
+    let of_workload = if cell.writes_behind() { cell.cores(&[Role::Workload])? } else { 0.0 };
+    Some((it.all_cores - of_array - of_interrupts - of_workload).max(0.0))
 }
 
 fn finding(
@@ -262,5 +264,17 @@ mod tests {
         let data = storage_run(&[disk, crypt], "crypt.cipher", &levels);
         let found = findings(RULE, &data, None, None).swap_remove(0);
         assert!(found.title.contains("aes-xts-plain64 gives 9.00 times"), "{}", found.title);
+    }
+
+    #[test]
+    fn who_writes_into_the_page_cache_encrypts_nothing() {
+        let machine = machine_of(Some(3000), &["no_read_workqueue", "no_write_workqueue"]);
+        let of = |role| {
+            let mut data = fio_run(&["rw=randwrite bs=16k"], |_, _| vec![("throughput", 5e7)]);
+            with_work(&mut data, &[("dm-0", 0, 0, 2500, 40_960_000, 900)]);
+            with_thread(&mut data, "another", role, 500);
+            findings(RULE, &data, Some(&machine), Some("dm-0")).len()
+        };
+        assert_eq!([of(Role::Workload), of(Role::Kworker)], [0, 1]);
     }
 }

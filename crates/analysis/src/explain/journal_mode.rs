@@ -92,7 +92,8 @@ impl Twice {
         let device = cell.device()?.to_owned();
         let tool = cell.written_by_tool().filter(|rate| *rate > 0.0)?;
         let did = cell.did(&device)?;
-        if is_spared_the_disk(case, cell) {
+        // A rate that is kept is none the higher without.
+        if is_spared_the_disk(case, cell) || cell.keeps_its_pace() {
             return None;
         }
         let is_at_limit = did.busy >= AT_LIMIT;
@@ -217,5 +218,23 @@ mod tests {
         assert_eq!(found.confidence, Confidence::Shown);
         assert!(found.title.contains("ordered gives 1.80 times"), "{}", found.title);
         assert!(found.remedy.unwrap().settings.is_empty());
+    }
+
+    #[test]
+    fn a_rate_that_is_kept_is_none_the_higher_without_a_journal_of_data() {
+        let of = |rate: u64| {
+            let load = format!("rw=randwrite bs=16k fsync=1 rate_iops={rate}");
+            let mut data = writes_of(&load, "rw,data=journal", 250_000_000, 890);
+            let measured = data.trials.iter_mut().filter_map(|trial| trial.measurement.as_mut());
+            measured.for_each(|measured| {
+                let iops = measured.outcome.metrics["throughput"].clone();
+                measured
+                    .outcome
+                    .metrics
+                    .insert("iops".into(), domain::outcome::Metric { value: 20.0, ..iops });
+            });
+            findings(RULE, &data, None, None).len()
+        };
+        assert_eq!([of(20), of(40)], [0, 1]);
     }
 }

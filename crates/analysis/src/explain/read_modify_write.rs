@@ -106,11 +106,14 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     by_reads.or_else(|| cells.iter().find_map(|cell| by_size(case, cell))).into_iter().collect()
 }
 
-/// Whether a load that waits for each of its writes waits for reads at their edges, however few bytes they
-/// are: they are done before anything of the write is. Of the reads that a write needs, those of one disk at
-/// least are one after the other.
+/// Whether a load that waits for each of its writes, with no more of them in flight than there are disks,
+/// waits for reads at their edges, however few bytes they are: they are done before anything of the write
+/// is. Of several writes in order each fills the edge of the one before. Of the reads that a write needs,
+/// those of one disk at least are one after the other.
 fn waits_for_edges(case: &Case<'_>, cell: &CaseCell<'_>, array: &Array, extra: &Extra) -> bool {
-    let is_single = cell.profile().depth == Some(1) && cell.profile().is_direct();
+    let members = u32::try_from(array.members.len()).unwrap_or(u32::MAX);
+    let most = if writes_at_random(cell) { members } else { 1 };
+    let is_single = cell.profile().depth.is_some_and(|depth| depth <= most) && cell.profile().is_direct();
     let waiting = array.members.iter().filter_map(|name| {
         let each = cell.did(name)?.reads / extra.own.writes.max(f64::MIN_POSITIVE);
         Some(each.min(1.0) * latency_of_reads(case, cell, name)?)
@@ -174,12 +177,17 @@ of the stripe, before it writes. How much of what the disks of {name} read was f
 /// Whether each write is less than a stripe, and the next one lies anywhere: none of them fills what another
 /// began.
 pub(super) fn writes_parts(array: &Array, cell: &CaseCell<'_>) -> bool {
-    let at_random = match cell.access() {
-        Some(access) => access == "randwrite",
-        None => cell.pattern().is_some_and(|pattern| used::is_random(&pattern.writes)),
-    };
+    let at_random = writes_at_random(cell);
     let size = cell.did(&array.name).filter(|own| own.writes > 0.0).map(|own| own.written / own.writes);
     at_random && size.zip(array.stripe()).is_some_and(|(size, stripe)| size < stripe)
+}
+
+/// Whether the next write lies anywhere.
+fn writes_at_random(cell: &CaseCell<'_>) -> bool {
+    match cell.access() {
+        Some(access) => access == "randwrite",
+        None => cell.pattern().is_some_and(|pattern| used::is_random(&pattern.writes)),
+    }
 }
 
 fn remedy() -> Remedy {
@@ -376,5 +384,29 @@ mod tests {
         with_environment(&mut data, &[("devices", "md9 > loop0 > loop1 > loop2 > loop3 > vda")]);
         let found = findings(RULE, &data, None, None);
         assert!(found[0].title.starts_with("md9 reads 2.00 times"), "{found:#?}");
+    }
+
+    #[test]
+    fn as_many_random_writes_as_there_are_disks_wait_for_reads_at_their_edges() {
+        use crate::summarise::summarise;
+        use crate::usage::{DiskUsage, Transfers, Usage};
+        use domain::units::Bytes;
+        let of = |rw: &str, depth: u32| {
+            let chunk = Some(Bytes::from_kib(4));
+            let machine =
+                with_array(Md { level: Some("raid5".into()), chunk, ..Md::default() }, false, MEMBERS);
+            let options = format!("rw={rw} bs=64k direct=1 ioengine=libaio iodepth={depth}");
+            let mut data = fio_run(&[&options], |_, _| vec![("throughput", 4e8), ("latency_mean", 588e-6)]);
+            let member = |name, reads| (name, reads, reads * 4096, 9000, 210 << 20, 700);
+            let array = ("md0", 0, 0, 6700, 6700 << 16, 990);
+            with_work(&mut data, &[array, member("sda", 4500), member("sdb", 4500), member("sdc", 4500)]);
+            let read = Transfers { latency: Some(309e-6), ..Transfers::default() };
+            let disks = vec![DiskUsage { device: "sda".into(), read, ..DiskUsage::default() }];
+            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
+            let summary = summarise(&data, None);
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of("randwrite", 3), of("randwrite", 32), of("write", 3)], [1, 0, 0]);
     }
 }
