@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     doc: "The journal lies on the same spinning disks as the data, and the workload waits for its commits.",
     needs: "the tool's calls of fsync; the filesystem below the target; its disks in the inventory",
     source: "fs/jbd2/commit.c (`jbd2_journal_commit_transaction`); ext4(5); xfs(5)",
-    yields_to: &["journal-mode"],
+    yields_to: &[],
     run,
 };
 

@@ -7,9 +7,12 @@
 use super::Rule;
 use super::arrays::{Array, MIN_WAITED, arrays, rotates, synchronising};
 use super::case::{Case, CaseCell, evidence};
+use super::cpu_share;
 use super::varied_setting::{self, NO_SETTING, Words};
+use crate::usage::AT_LIMIT;
 use crate::words::counted;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::inventory::BlockKind;
 use domain::trial::Validity;
 use domain::units::Unit;
 use std::collections::BTreeSet;
@@ -87,29 +90,45 @@ fn names(cell: &CaseCell<'_>) -> BTreeSet<String> {
 
 /// Whether somebody waited for an array whose disks had little time left; also where that is not known.
 fn is_waited_for(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
-    let least = if cell.writes_behind() { MIN_BUSY_BEHIND } else { MIN_BUSY };
+    let reads_ahead = cell.profile().reads_in_order() && !cell.profile().is_direct();
+    let least = if cell.writes_behind() || reads_ahead { MIN_BUSY_BEHIND } else { MIN_BUSY };
     let waits = |array: &Array| {
         let known = array.waited_for(cell).zip(array.busiest(cell));
         let is_waited = known.is_none_or(|(waited, (_, did))| waited >= MIN_WAITED && did.busy >= least);
         let spins = rotates(case, array);
         let moves = MIN_OF_RESYNC[usize::from(spins)];
-        let moved = of_resync(array, cell).is_none_or(|share| share >= moves);
+        let seeks = !spins || requests_of_resync(array, cell).is_none_or(|share| share >= MIN_OF_SEEKS);
+        let moved = seeks && of_resync(array, cell).is_none_or(|share| share >= moves);
         let behind = if spins { None } else { behind_others(array, cell) };
         // Of few reads of flash their latencies tell it: those that wait for a resync's take longer.
-        behind.map_or(is_waited, |share| share >= MIN_BEHIND) && moved
+        let is_asked = known.is_none_or(|(waited, _)| waited >= MIN_WAITED);
+        let waits_behind = |share| is_asked && share >= MIN_BEHIND;
+        // A thread that has no time left, or a cache of flash that is full, is what all wait for.
+        let others_decide = array.level.has_parity() && array.thread_share(cell) >= Some(AT_LIMIT)
+            || cpu_share::waits_for_room_in_flash(case, cell);
+        behind.map_or(is_waited, waits_behind) && moved && !others_decide
     };
+    // An array that is known and did nothing is waited for by nobody.
+    let knows_one =
+        case.inventory.is_some_and(|all| all.devices.iter().any(|it| matches!(it.kind, BlockKind::Md(_))));
     let arrays = arrays(case, cell);
-    arrays.is_empty() || arrays.iter().any(waits)
+    arrays.is_empty() && !knows_one || arrays.iter().any(waits)
 }
 
-/// The share of their time by which reads take longer in the mean than half of them do: flash serves each in
-/// the same time, but for those that wait for others. `None` of other loads, and where more are in flight
-/// than there are disks: these wait for one another, all of them the longer beside a resync.
+/// The share of their time by which requests take longer in the mean than half of them do: flash serves each
+/// in the same time, but for those that wait for others. `None` of loads whose requests differ, and where
+/// more are in flight than there are disks: these wait for one another, all of them the longer beside a
+/// resync.
 fn behind_others(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
     let profile = cell.profile();
     let members = u32::try_from(array.members.len()).unwrap_or(u32::MAX);
-    let are_few = profile.depth.is_some_and(|depth| depth <= members) && cell.reads_at_random();
-    let are_few = are_few && (profile.is_direct() || reaches_the_array(array, cell));
+    // Writes to an array with parity differ by what is read before them.
+    let take_the_same = if profile.is_direct() {
+        profile.reads() || !array.level.has_parity() && !cell.is_synced()
+    } else {
+        cell.reads_at_random() && reaches_the_array(array, cell)
+    };
+    let are_few = profile.depth.is_some_and(|depth| depth <= members) && take_the_same;
     let (median, mean) = (cell.metric("latency_p50")?, cell.metric("latency_mean")?);
     (are_few && mean > 0.0).then(|| 1.0 - median / mean)
 }
@@ -136,14 +155,29 @@ fn of_resync(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
     (moved > 0.0).then(|| 2.0 * (read - own.read).max(0.0) / moved)
 }
 
-/// A resync that moves less than this share takes no time of the disks that counts: of flash, and of spinning
-/// ones, where each change between the two costs a seek.
-const MIN_OF_RESYNC: [f64; 2] = [0.05, 0.02];
+/// The most that a resync can have been of the members' requests: all their reads, and as many writes, where
+/// the array itself reads nothing. What it reads may reach its members in other pieces.
+fn requests_of_resync(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
+    cell.did(&array.name).filter(|own| own.writes > 0.0 && own.reads == 0.0)?;
+    let members = array.members_did(cell)?;
+    let all: f64 = members.iter().map(|(_, did)| did.requests()).sum();
+    let read: f64 = members.iter().map(|(_, did)| did.reads).sum();
+    (all > 0.0).then(|| 2.0 * read / all)
+}
+
+/// A resync that moves less than this share takes no time of the disks that counts: of flash, from whose time
+/// it takes as much, and of spinning ones, where each change between the two costs a seek.
+const MIN_OF_RESYNC: [f64; 2] = [MIN_BEHIND, 0.02];
+
+/// A change costs a spinning disk two seeks at the most, there and back: where fewer of its requests are the
+/// resync's, less than a tenth of its time is.
+const MIN_OF_SEEKS: f64 = 0.1;
 
 /// Disks that are less busy have time for the resync as well.
 const MIN_BUSY: f64 = 0.5;
 
-/// Writes into the page cache wait for no single request: disks have to be busier before they decide.
+/// Writes into the page cache, and reads ahead into it, wait for no single request: disks have to be busier
+/// before they decide.
 const MIN_BUSY_BEHIND: f64 = 0.7;
 
 fn by_threads(case: &Case<'_>) -> Vec<Evidence> {
@@ -267,5 +301,76 @@ mod tests {
         data.trials[0].validity = Validity::Disturbed(vec![steal]);
         assert!(findings(RULE, &data, None, None).is_empty());
         assert!(findings(RULE, &quiet(), None, None).is_empty());
+    }
+
+    #[test]
+    fn reads_in_order_and_writes_of_a_mirror_tell_by_their_latency_as_well() {
+        use domain::inventory::Md;
+        let of = |level: &str, options: &str, mean: f64| {
+            let md = Md { level: Some(level.into()), ..Md::default() };
+            let mut data = fio_run(&[options], move |_, _| {
+                vec![("throughput", 3e7), ("latency_p50", 44e-6), ("latency_mean", mean)]
+            });
+            let member = |name| (name, 1569, 98 << 20, 8300, 34 << 20, 450);
+            with_work(&mut data, &[("md0", 0, 0, 16_600, 68 << 20, 810), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_resync", Role::Array, 6);
+            findings(RULE, &data, Some(&with_array(md, false, &["sda", "sdb"])), None).len()
+        };
+        let (reads, writes) = ("rw=read bs=128k direct=1", "rw=randwrite bs=4k direct=1");
+        assert_eq!([of("raid10", reads, 55e-6), of("raid10", reads, 45e-6)], [1, 0]);
+        assert_eq!([of("raid10", writes, 55e-6), of("raid10", writes, 45e-6)], [1, 0]);
+        assert_eq!(of("raid5", writes, 55e-6), 0, "some are read for");
+    }
+
+    #[test]
+    fn reads_ahead_of_a_reader_wait_for_disks_that_are_busy() {
+        use domain::inventory::Md;
+        let of = |busy_ms: u64| {
+            let md = Md { level: Some("raid10".into()), ..Md::default() };
+            let mut data = fio_run(&["rw=read bs=4k"], |_, _| vec![("throughput", 3e8)]);
+            let member = |name| (name, 7100, 280 << 20, 0, 0, busy_ms);
+            with_work(&mut data, &[("md0", 11_000, 350 << 20, 0, 0, 800), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_resync", Role::Array, 6);
+            findings(RULE, &data, Some(&with_array(md, false, &["sda", "sdb"])), None).len()
+        };
+        assert_eq!([of(620), of(900)], [0, 1]);
+    }
+
+    #[test]
+    fn a_resync_that_is_a_small_part_of_all_is_no_finding() {
+        use domain::inventory::Md;
+        // Bytes count on flash, and on spinning disks requests.
+        let of = |rotational, reads: u64, each: u64| {
+            let md = Md { level: Some("raid10".into()), ..Md::default() };
+            let options = "rw=randwrite bs=4k direct=1 ioengine=libaio iodepth=32";
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 3e6)]);
+            let member = |name| (name, reads, reads * each, 366, 366 * 4096, 980);
+            with_work(&mut data, &[("md0", 0, 0, 366, 366 * 4096, 990), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_resync", Role::Array, 6);
+            findings(RULE, &data, Some(&with_array(md, rotational, &["sda", "sdb"])), None).len()
+        };
+        assert_eq!([of(true, 17, 65_536), of(true, 60, 65_536)], [0, 1]);
+        assert_eq!([of(false, 14, 4096), of(false, 60, 4096)], [0, 1]);
+    }
+
+    #[test]
+    fn a_resync_that_others_than_disks_outweigh_is_no_finding() {
+        use domain::inventory::Md;
+        let of = |level: &str, (options, mean): (&str, f64), thread_ms, md_busy| {
+            let md = Md { level: Some(level.into()), ..Md::default() };
+            let mut data = fio_run(&[options], move |_, _| {
+                vec![("throughput", 7e8), ("latency_p50", 59e-6), ("latency_mean", mean)]
+            });
+            let member = |name| (name, 4400, 480 << 20, 3400, 360 << 20, 970);
+            with_work(&mut data, &[("md0", 0, 0, 5494, 686 << 20, md_busy), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_resync", Role::Array, 6);
+            with_thread(&mut data, "md0_raid5", Role::Array, thread_ms);
+            findings(RULE, &data, Some(&with_array(md, false, &["sda", "sdb"])), Some("md0")).len()
+        };
+        let deep = ("rw=randwrite bs=128k direct=1 ioengine=libaio iodepth=32", 60e-6);
+        assert_eq!([of("raid5", deep, 500, 990), of("raid5", deep, 920, 990)], [1, 0]);
+        let single = |mean| ("rw=write bs=128k direct=1", mean);
+        assert_eq!([of("raid10", single(80e-6), 0, 990), of("raid10", single(283e-6), 0, 990)], [1, 0]);
+        assert_eq!(of("raid10", single(80e-6), 0, 10), 0, "nobody waits for the array");
     }
 }

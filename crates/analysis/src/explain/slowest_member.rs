@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     doc: "One disk of an array takes longer for its requests than the others, which wait for it.",
     needs: "what the members of an array did in trials; the array in the inventory or in the study",
     source: "Documentation/admin-guide/iostats.rst; drivers/md/raid5.c (`handle_stripe`), raid10.c",
-    yields_to: &["resync-beside"],
+    yields_to: &[],
     run,
 };
 
@@ -46,6 +46,9 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 /// at the edge of a write.
 const OF_THE_OTHER_KIND: f64 = 0.2;
 
+/// So many disks that do the same tell how long it takes.
+const MIN_ALIKE: usize = 2;
+
 struct Slowest {
     name: String,
     did: Did,
@@ -60,8 +63,13 @@ impl Slowest {
         // A mirror may prefer one disk for reads.
         let members = array.members_did(cell).filter(|all| all.len() > 2 || array.level.name() == "0")?;
         let (name, did) = members.iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))?;
+        let reads = |did: &Did| did.reads / did.requests().max(f64::MIN_POSITIVE);
+        let mixes_alike = |other: &Did| (reads(did) - reads(other)).abs() <= OF_THE_OTHER_KIND;
         let others: Vec<&Did> =
             members.iter().filter(|(other, _)| other != name).map(|(_, did)| did).collect();
+        // Of an array with parity each disk has its own share of reads: those are compared whose is alike.
+        let alike: Vec<&Did> = others.iter().copied().filter(|other| mixes_alike(other)).collect();
+        let others = if array.level.has_parity() && alike.len() >= MIN_ALIKE { alike } else { others };
         let of_others =
             |figure: fn(&Did) -> f64| median(&others.iter().map(|d| figure(d)).collect::<Vec<_>>());
         let (requests, busy) = (of_others(Did::requests)?, of_others(|did| did.busy)?);
@@ -73,7 +81,6 @@ impl Slowest {
         let work = |did: &Did| if has_as_many { did.requests() } else { moved(did) };
         let of_work = |did: &Did| did.busy / work(did).max(f64::MIN_POSITIVE);
         let times = of_work(did) / others.iter().map(|did| of_work(did)).fold(0.0, f64::max);
-        let reads = |did: &Did| did.reads / did.requests().max(f64::MIN_POSITIVE);
         let does_the_same = (reads(did) - of_others(reads)?).abs() <= OF_THE_OTHER_KIND;
         let alike = (has_as_many || has_as_much) && does_the_same;
         let least = MIN_TIMES[usize::from(is_another_model(case, array, name))];
@@ -207,5 +214,30 @@ mod tests {
         assert!(findings(RULE, &disks([(100, 450), (98, 970), (101, 440)]), None, None).is_empty());
         let data = fio_run(&["rw=randread"], |cell, block| vec![("throughput", about(4e5, cell, block))]);
         assert!(findings(RULE, &data, Some(&machine()), None).is_empty());
+    }
+
+    #[test]
+    fn disks_with_parity_are_compared_with_those_that_read_as_much() {
+        use domain::inventory::Md;
+        let of = |level: &str| {
+            let md = Md { level: Some(level.into()), ..Md::default() };
+            let machine = with_array(md, false, &["sda", "sdb", "sdc", "sdd", "sde", "sdf"]);
+            let mut data = fio_run(&["rw=randwrite bs=4k direct=1"], |_, _| vec![("throughput", 4e5)]);
+            let member = |name, reads, writes, busy| (name, reads, reads * 4096, writes, writes * 4096, busy);
+            with_work(
+                &mut data,
+                &[
+                    ("md0", 0, 0, 106, 106 * 4096, 990),
+                    member("sda", 14, 65, 80),
+                    member("sdb", 14, 64, 70),
+                    member("sdc", 56, 13, 60),
+                    member("sdd", 58, 11, 50),
+                    member("sde", 58, 11, 40),
+                    member("sdf", 14, 65, 990),
+                ],
+            );
+            findings(RULE, &data, Some(&machine), None).len()
+        };
+        assert_eq!([of("raid6"), of("raid10")], [1, 0]);
     }
 }

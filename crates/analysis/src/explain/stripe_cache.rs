@@ -5,8 +5,9 @@
 //! `handle_stripe_dirtying`).
 
 use super::Rule;
-use super::arrays::{Array, Did, MIN_WAITED, arrays, rotates};
+use super::arrays::{Array, Did, MIN_WAITED, arrays, in_flight, rotates};
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::cpu_share;
 use super::read_modify_write::Extra;
 use super::varied_setting::{self, ByHand, Words};
 use crate::words::percent;
@@ -42,6 +43,9 @@ pub(super) const WORDS: Words = Words {
 /// written is no accident at the edges.
 const MIN_READ: f64 = 0.1;
 
+/// A load that keeps fewer stripes than this in flight fills none of them before it waits.
+const MIN_STRIPES: f64 = 2.0;
+
 /// The size to try, in pages a member; the kernel's own is 256 (`NR_STRIPES`).
 pub(super) const TO_TRY: u32 = 4096;
 
@@ -58,12 +62,39 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Finding> {
     let found = arrays(case, cell).into_iter().filter_map(|array| {
         let size = array.stripe_cache_size.filter(|size| *size < TO_TRY)?;
         let extra = Extra::of(&array, cell)?;
-        let holds_all = cell.bytes_in_flight().is_some_and(|bytes| bytes < array.cached(size) / 2.0);
+        let holds_all =
+            kept_in_flight(case, &array, cell).is_some_and(|bytes| bytes < array.cached(size) / 2.0);
         let costs = extra.share >= MIN_READ && (rotates(case, &array) || takes_time(&array, cell));
-        let counts = !holds_all && costs && extra.waited >= MIN_WAITED;
+        // What is in flight has to be whole stripes before any cache can collect them.
+        let fills_none = kept_in_flight(case, &array, cell)
+            .zip(array.stripe())
+            .is_some_and(|(bytes, stripe)| bytes < MIN_STRIPES * stripe);
+        let counts = !holds_all
+            && !fills_none
+            && !is_full_link(case, &array, cell)
+            && costs
+            && extra.waited >= MIN_WAITED;
         counts.then(|| finding(cell, &array, size, &extra))
     });
     found.collect()
+}
+
+/// How many bytes a load keeps in flight on an array. One that calls fsync waits for all of them before it
+/// goes on, so that it has fewer than its depth: as many as a trace counted.
+fn kept_in_flight(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
+    let asked = cell.bytes_in_flight()?;
+    let own = cell.did(&array.name).filter(|own| cell.is_synced() && own.writes > 0.0);
+    let counted = own.and_then(|own| Some(in_flight(case, cell, &array.name)? * own.written / own.writes));
+    Some(counted.map_or(asked, |counted| asked.min(counted)))
+}
+
+/// Whether a member moves as much as its link carries: a larger cache keeps more stripes waiting for it.
+fn is_full_link(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> bool {
+    let at_link = |name: &String| {
+        let (disk, did) = (case.inventory?.device(name)?, cell.did(name)?);
+        Some(!rotates(case, array) && cpu_share::is_at_its_link(disk, &did))
+    };
+    array.members.iter().filter_map(at_link).any(|is| is)
 }
 
 /// Whether reads take a tenth of the time of flash, by what it moves while it is busy: on spinning disks each
@@ -184,5 +215,48 @@ mod tests {
             setting_run("stripe_cache_size", &["256", "4096"], |l, b| about([1e8, 1.6e8][l], l, b));
         let found = findings(RULE, &by_setting, None, None).swap_remove(0);
         assert_eq!(found.remedy.unwrap().settings[0].to_string(), "stripe_cache_size = 4096");
+    }
+
+    #[test]
+    fn a_load_that_waits_for_the_medium_keeps_few_writes_in_flight() {
+        use crate::summarise::summarise;
+        use crate::usage::{DiskUsage, Usage};
+        let of = |depth| {
+            let mut data =
+                fio_run(&["rw=write bs=128k direct=1 ioengine=libaio iodepth=32 fsync=1"], |_, _| {
+                    vec![("throughput", 9e7)]
+                });
+            let member = |name| (name, 2560, 10 << 20, 1000, 50 << 20, 900);
+            let array = ("md0", 0, 0, 800, 100 << 20, 950);
+            with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc"), member("sdd")]);
+            let disks = vec![DiskUsage { device: "md0".into(), depth: Some(depth), ..DiskUsage::default() }];
+            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
+            let (summary, machine) = (summarise(&data, None), machine(Some(256)));
+            let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
+            (RULE.run)(&case).len()
+        };
+        assert_eq!([of(1.7), of(30.0)], [0, 1]);
+    }
+
+    #[test]
+    fn no_larger_cache_is_proposed_for_less_than_stripes_or_for_a_link_that_is_full() {
+        use domain::units::Bytes;
+        let of = |options: &str, chunk_kib, mib: u64| {
+            let chunk = Some(Bytes::from_kib(chunk_kib));
+            let md = Md { level: Some("raid6".into()), stripe_cache_size: Some(32), chunk, ..Md::default() };
+            let mut machine = with_array(md, false, &["sda", "sdb", "sdc", "sdd"]);
+            machine.devices.iter_mut().for_each(|device| device.transport = Some("sata".into()));
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 9e8)]);
+            let member = |name| (name, mib, mib << 18, 4 * mib, (mib << 20) - (mib << 18), 900);
+            let array = ("md0", 0, 0, 4 * mib, 2 * ((mib << 20) - (mib << 18)), 990);
+            with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc"), member("sdd")]);
+            findings(RULE, &data, Some(&machine), None).len()
+        };
+        let (few, many) = (
+            "rw=write bs=128k direct=1 ioengine=libaio iodepth=4",
+            "rw=write bs=1m direct=1 ioengine=libaio iodepth=32",
+        );
+        assert_eq!([of(few, 64, 200), of(few, 512, 200)], [1, 0], "half a stripe");
+        assert_eq!([of(many, 64, 200), of(many, 64, 520)], [1, 0], "a full link");
     }
 }

@@ -27,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
     doc: "The stripe cache of an array with parity is full of requests, while its disks and its thread have time left.",
     needs: "a recording's trace: requests in flight on the array; what the array and its members did in trials; `stripe_cache_size` in the inventory",
     source: "drivers/md/raid5.c (`raid5_get_active_stripe`); Documentation/admin-guide/md.rst (`stripe_cache_size`)",
-    yields_to: &["stripe-cache"],
+    yields_to: &["stripe-cache", "slowest-member"],
     run,
 };
 
