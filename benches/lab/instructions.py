@@ -4,7 +4,7 @@ they are.
 
     benches/lab/instructions.py target/release/flyball DIRECTORY [ARRAY...]
 
-An ARRAY is LEVEL:MEMBERS:CHUNK in KiB, or `disk`. dd reads and writes each in order, one request at a time.
+An ARRAY is LEVEL:MEMBERS:CHUNK in KiB, `disk`, or `null`: a null_blk device with memory, as studies have them. dd reads and writes each in order, one request at a time.
 The QEMU plugin counts the kernel's instructions by block of code (crates/pstate-plugin/src/blocks.rs), and
 /proc/kallsyms says of which function a block is. A count does not depend on what else the host does; no time
 is measured here.
@@ -39,7 +39,7 @@ mkfifo nothing; exec 7<> nothing
 pause() { read -t $1 <&7; }
 at_port() { dd bs=1 seek=$FLYBALL_LAB_CONTROL_PORT count=0 conv=notrunc status=none < /dev/null; }
 now() {
-    while read -r line; do case $line in *" sd"* | *" md"*) echo "$line" ;; esac; done < /proc/diskstats
+    while read -r line; do case $line in *" sd"* | *" md"* | *" null"*) echo "$line" ;; esac; done < /proc/diskstats
     while read -r name value rest; do [ $name = ctxt ] && echo "ctxt $value"; done < /proc/stat
 }
 measured() {
@@ -57,7 +57,17 @@ measured() {
 for array in ARRAYS; do
     IFS=: read level members chunk <<< $array
     devices=$(ls /dev/sd? | head -n ${members:-1}); device=/dev/sda
-    if [ $level != disk ]; then
+    if [ $level = null ]; then
+        modprobe null_blk nr_devices=0
+        config=/sys/kernel/config/nullb/nullcounted
+        mkdir $config
+        for value in size=256 memory_backed=1 irqmode=2 completion_nsec=600000 power=1; do
+            echo ${value#*=} > $config/${value%=*}
+        done
+        pause 1
+        device=$(ls /dev/null?* | head -n 1)
+        dd if=/dev/zero of=$device bs=1M oflag=direct status=none
+    elif [ $level != disk ]; then
         options=; [ $level != 1 ] && options=--chunk=$chunk
         [ $level != 0 ] && options="$options --assume-clean --bitmap=none"
         mdadm --create /dev/md0 --run --level=$level --raid-devices=$members $options $devices
@@ -69,7 +79,7 @@ for array in ARRAYS; do
         dd if=/dev/zero of=$device bs=$size oflag=direct conv=notrunc status=none &
         measured $array write $size
     done
-    [ $level = disk ] && continue
+    [ $level = disk -o $level = null ] && continue
     mdadm --stop /dev/md0
     for device in $devices; do mdadm --zero-superblock $device; done
 done
@@ -162,9 +172,9 @@ def disk_counts(text):
             ctxt = int(words[1])
             continue
         reads, read_merges, sectors, _, writes, write_merges, written = map(int, words[3:10])
-        if words[2].startswith("sd"):
+        if words[2].startswith(("sd", "null")):
             members.update(requests=reads + writes, bios=reads + writes + read_merges + write_merges)
-        if words[2] == "md0" or target is None:
+        if words[2].startswith(("md0", "null")) or target is None:
             target = sectors + written
     return {**members, "sectors": target, "ctxt": ctxt}
 
@@ -234,6 +244,8 @@ def features(cell):
         count["switch"] = cell["ctxt"] / 2 - requests
         count["page copied"] = pages
         count["stripe_seek"] = pages * size / PAGE / 2
+    elif level == "null":
+        count["null_request"], count["null_page"] = cell["requests"], pages
     elif level != "disk":
         count["md_map"] = cell["requests"]
     return count
@@ -306,7 +318,7 @@ def main():
     titles = "".join(f"{name:>8}" for name in [*groups, "all"])
     print(f"{'a request to a member':29}{'requests':>9}{'bios':>9}{titles}")
     idle = sum(count for name, count in nothing["functions"].items() if group(name) != "idle")
-    plain, parity, copies, xors = [], [], [], []
+    plain, memory, parity, copies, xors = [], [], [], [], []
     for cell in cells:
         executed = collections.Counter()
         for function, count in cell["functions"].items():
@@ -319,6 +331,10 @@ def main():
         counts, array = features(cell), cell["array"]
         if cell["requests"] < 100:
             continue
+        if array == "null":
+            if cell["size"] != "1M":
+                memory.append((counts, of_it, cell["direction"]))
+            continue
         if counts["stripe_io"]:
             parity.append((counts, of_it - executed["copy"] - executed["xor"], array))
             copies.append((counts, executed["copy"], array))
@@ -327,6 +343,10 @@ def main():
             plain.append((counts, of_it, array))
     pages_of(cells)
     known = fit("Requests", [SUBMIT, "dispatch + interrupt", "md_map", "direct_page"], plain)
+    if memory:
+        # Its driver's part of a request is its own, and not SCSI's.
+        of_request = {name: known[name] for name in [SUBMIT, "direct_page"]}
+        fit("A device in memory", ["null_request", "null_page"], memory, of_request)
     if parity:
         del known["md_map"]
         fit("Copies into stripes", ["page copied", "stripe_seek"], copies)

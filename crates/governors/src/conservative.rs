@@ -221,6 +221,18 @@ mod tests {
         Governor::new("conservative", &tunables, kernel, 250, &laptop()).unwrap()
     }
 
+    #[test]
+    fn after_a_long_rest_it_has_come_down_step_by_step() {
+        for kernel in [OLD, NEW] {
+            let mut policy = laptop();
+            policy.current = policy.max;
+            let mut governor = governor(kernel, &[("freq_step", "1")]);
+            governor.start(Nanos::ZERO, &policy, &Told::idle_ms(0));
+            assert_eq!(governor.has_rested(Nanos::ZERO, &policy, &Told::idle_ms(0)), Some(policy.min));
+            assert_eq!(governor.wanted(), Some(policy.min));
+        }
+    }
+
     fn run(governor: &mut Governor, policy: &mut Policy, updates: &[(u64, u64)]) -> Vec<u64> {
         let mut seen = Vec::new();
         for (at, idle) in updates {

@@ -34,6 +34,9 @@ enum Kind {
 pub(crate) const NAMES: [&str; 6] =
     ["ondemand", "conservative", "schedutil", "performance", "powersave", "userspace"];
 
+/// Steps of conservative from the highest frequency to any: `freq_step` is a whole per cent of it.
+const MOST_STEPS: usize = 100;
+
 /// What the scheduler's hook brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
@@ -138,6 +141,25 @@ impl Governor {
             Hook::Perform(asked) => policy.driver.perform(policy, asked).map(|(frequency, _)| frequency),
             Hook::Work => self.work(update.now, policy, readings),
         }
+    }
+
+    /// Its CPUs have been idle for so long that one more sample of them changes nothing, and the last one is
+    /// of `now`: conservative has come down step by step. The last request.
+    pub fn has_rested(&mut self, now: Nanos, policy: &Policy, readings: &impl Readings) -> Option<Hertz> {
+        let mut policy = policy.clone();
+        let mut last = None;
+        for _ in 0..MOST_STEPS {
+            match &mut self.0 {
+                Kind::Ondemand(ondemand) => ondemand.sampling.sample_at_once(),
+                Kind::Conservative(conservative) => conservative.sampling.sample_at_once(),
+                _ => return None,
+            }
+            if let Some(request) = self.update(Update { now, cpu: 0, iowait: false }, &policy, readings) {
+                policy.current = request;
+                last = Some(request);
+            }
+        }
+        last
     }
 
     /// The scheduler's hook alone. After [`Hook::Work`] the caller decides when [`Governor::work`] runs;

@@ -383,6 +383,10 @@ impl Builder<'_> {
             latency_ns,
             depth: attribute("hw_queue_depth", 64)?.clamp(1, 1024) as u32,
             interrupt: self.order.machine.costs.once("interrupt"),
+            request: self.order.machine.costs.once("memory_request"),
+            byte_1024: self.order.machine.costs.byte_1024("memory_byte"),
+            copy_byte_1024: self.order.machine.costs.byte_1024("memory_copy_byte"),
+            page: self.order.machine.costs.once("memory_page"),
         };
         let device = self.numbered("nullb");
         let me = self.world.next_part();

@@ -22,12 +22,11 @@ impl Cpus {
             self.policies[policy].want(request);
             self.policies[policy].grant();
         }
-        if self.policies[policy].spec.begins == Begins::Idle {
-            let update = Update { now: Nanos::ZERO, cpu: 0, iowait: false };
-            if let Some(request) = self.policies[policy].update(update, &Seen(&seen)) {
-                self.policies[policy].want(request);
-                self.policies[policy].grant();
-            }
+        if self.policies[policy].spec.begins == Begins::Idle
+            && let Some(request) = self.policies[policy].has_rested(&Seen(&seen))
+        {
+            self.policies[policy].want(request);
+            self.policies[policy].grant();
         }
         self.seen = seen;
         let khz = self.policies[policy].allowed_khz(0);

@@ -55,6 +55,13 @@ impl Chooser {
         }
     }
 
+    fn has_rested(&mut self, view: &View, seen: &Seen<'_>) -> Option<Hertz> {
+        match self {
+            Self::Kernel(governor) => governor.has_rested(Nanos::ZERO, view, seen),
+            _ => self.update(Update { now: Nanos::ZERO, cpu: 0, iowait: false }, view, seen),
+        }
+    }
+
     fn update(&mut self, update: Update, view: &View, seen: &Seen<'_>) -> Option<Hertz> {
         match self {
             Self::Kernel(governor) => governor.update(update, view, seen),
@@ -105,7 +112,7 @@ pub enum Begins {
     /// work.
     #[default]
     New,
-    /// Idle CPUs: each has taken a sample of them, and its first window begins with the trial.
+    /// Idle CPUs: each has sampled them until it came down, and its first window begins with the trial.
     Idle,
 }
 
@@ -270,6 +277,11 @@ impl Policy {
 
     pub(super) fn start(&mut self, seen: &Seen<'_>) -> Option<Hertz> {
         self.spec.chooser.start(&self.spec.view, seen)
+    }
+
+    /// The governor has seen idle CPUs for long.
+    pub(super) fn has_rested(&mut self, seen: &Seen<'_>) -> Option<Hertz> {
+        self.spec.chooser.has_rested(&self.spec.view, seen)
     }
 
     /// Whether updates that waited for a disk matter before the governor is due.

@@ -462,7 +462,12 @@ impl Journal {
 
     /// The thread is done with a step.
     pub(crate) fn worked(&mut self, core: &mut Core, home: &mut Home, token: u64) {
-        match token & !self.mine {
+        let step = token & !self.mine;
+        if matches!(step, LOG | RECORD) {
+            // For blocks and for the record it waits as for any buffer (`wait_on_buffer`, `io_schedule`).
+            core.cpus.waits_for_disk(self.thread, true);
+        }
+        match step {
             COMMIT => self.begin(core),
             LOG => self.write_log(core),
             RECORD => self.submit_record(core),

@@ -219,6 +219,19 @@ fn fdatasync_of_what_is_overwritten_commits_nothing() {
 }
 
 #[test]
+fn somebody_waits_for_the_device_as_long_as_an_fsync_lasts() {
+    // The journal's thread while the program waits for that.
+    for step in [Step::DataSync, Step::Fsync] {
+        let one = |n: u64| [Step::IoRequest(Op::Write, n * 65536, 4096), step];
+        let mut seen = ran(EXT4(), SIZE, 1, 1024 * MIB, vec![(0..20).flat_map(one).collect()]);
+        let core = &mut seen.testbed.world.core;
+        let waited: u64 = (0..2).map(|cpu| core.cpus.times(core.now, cpu).iowait_ns).sum();
+        let busy: u64 = (0..2).map(|cpu| core.cpus.times(core.now, cpu).busy_ns).sum();
+        assert!(waited + busy >= core.now / 100 * 95, "{waited} and {busy} of {} ns", core.now);
+    }
+}
+
+#[test]
 fn many_that_wait_share_a_commit() {
     let script = |n: u64| {
         let step = move |k| Step::IoRequest(Op::Write, (n * 40 + k) * 65536, 4096);

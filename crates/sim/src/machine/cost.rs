@@ -45,6 +45,14 @@ pub const COSTS: &[CostName] = &[
         "a page of such a request, where `direct_page` does not have it: mapped for the driver",
     ),
     cost(
+        "memory_request",
+        0.0,
+        "a request that null_blk's driver gets, where `submit` does not have it: block layer, driver, timer",
+    ),
+    cost("memory_byte", 0.0, "each byte of such a request: its page is looked up"),
+    cost("memory_copy_byte", 0.0, "each byte that it copies: what is written, and what is read that was"),
+    cost("memory_page", 0.0, "a page that null_blk gets when it is written for the first time"),
+    cost(
         "disk_step",
         0.0,
         "a step of a disk that is emulated on the CPU's own host, where it works at the time",
@@ -71,6 +79,7 @@ pub const COSTS: &[CostName] = &[
     cost("byte_call", 500.0, "a system call that writes or reads one byte in the page cache"),
     cost("md_map", 800.0, "a bio that an array sends on to a member"),
     cost("md_thread", 1_500.0, "a bio that an array's thread handles"),
+    cost("md_wake", 0.0, "a wake-up of a thread of RAID 4, 5 or 6, where `switch` does not have it"),
     cost("stripe", 4_000.0, "a stripe of 4 KiB a member that RAID 4, 5 or 6 looks at once"),
     cost("stripe_member", 0.0, "a member's block in such a look, where `stripe` does not have it"),
     cost(

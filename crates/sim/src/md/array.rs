@@ -50,6 +50,8 @@ pub struct MdCosts {
     pub map: Cost,
     /// A request that the array's thread sends on or takes care of.
     pub thread: Cost,
+    /// A wake-up of a thread of RAID 4, 5 or 6.
+    pub wake: Cost,
     /// A stripe of 4 KiB a member that RAID 4, 5 or 6 looks at once.
     pub stripe: Cost,
     /// A member's block in such a look.
@@ -73,6 +75,7 @@ impl Default for MdCosts {
         Self {
             map: Cost::cycles(800),
             thread: Cost::cycles(1_500),
+            wake: Cost::NONE,
             stripe: Cost::cycles(4_000),
             stripe_member: Cost::NONE,
             stripe_io: Cost::NONE,
@@ -85,12 +88,13 @@ impl Default for MdCosts {
 }
 
 impl MdCosts {
-    /// Those of a machine: `md_map`, `md_thread`, the `stripe…` ones, `xor_byte`, `syndrome_byte` and
-    /// `copy_byte`.
+    /// Those of a machine: `md_map`, `md_thread`, `md_wake`, the `stripe…` ones, `xor_byte`, `syndrome_byte`
+    /// and `copy_byte`.
     pub fn of(costs: &Costs) -> Self {
         Self {
             map: costs.once("md_map"),
             thread: costs.once("md_thread"),
+            wake: costs.once("md_wake"),
             stripe: costs.once("stripe"),
             stripe_member: costs.once("stripe_member"),
             stripe_io: costs.once("stripe_io"),
@@ -105,6 +109,7 @@ impl MdCosts {
     pub const FREE: Self = Self {
         map: Cost::NONE,
         thread: Cost::NONE,
+        wake: Cost::NONE,
         stripe: Cost::NONE,
         stripe_member: Cost::NONE,
         stripe_io: Cost::NONE,

@@ -370,6 +370,13 @@ impl File {
         }
     }
 
+    /// The thread of a request sleeps next: for a device (`io_schedule`), or for somebody else.
+    fn sleeps(&self, core: &mut Core, ask: u32, for_device: bool) {
+        if let Some(thread) = self.asks[ask].thread {
+            core.cpus.waits_for_disk(thread, for_device);
+        }
+    }
+
     /// A request that slept goes on.
     fn wake(&mut self, core: &mut Core, ask: u32) {
         self.go(core, ask, self.spec.costs.wake);

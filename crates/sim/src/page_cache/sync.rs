@@ -109,6 +109,7 @@ impl File {
         let ask = self.asks[id];
         let end = ask.end.div_ceil(PAGE);
         if let Some(page) = self.pages.next_in_writeback(ask.cursor, end) {
+            self.sleeps(core, id, ask.op == Op::Flush);
             self.asks[id].cursor = page;
             self.for_page.push((page, id));
             return;
@@ -130,7 +131,11 @@ impl File {
         match needs {
             Needs::Nothing => self.finish(core, id),
             Needs::Flush => self.flush_device(core, id),
-            Needs::Commit(tid) => self.for_commit.push((tid, id)),
+            Needs::Commit(tid) => {
+                // `jbd2_log_wait_commit` waits for the journal's thread, which waits for the device.
+                self.sleeps(core, id, false);
+                self.for_commit.push((tid, id));
+            }
             Needs::Home => {
                 self.asks[id].stage = Stage::HomeWait;
                 if let Some(fs) = &mut self.fs {
@@ -157,6 +162,7 @@ impl File {
 
     fn flush_device(&mut self, core: &mut Core, id: u32) {
         self.asks[id].stage = Stage::Flushing;
+        self.sleeps(core, id, true);
         core.charge(self.spec.costs.bio);
         self.send(core, self.to_device(Op::Flush, 0, 0), Sent::Flush(id));
     }

@@ -42,7 +42,16 @@ fn machine(cpus: usize, make: impl FnOnce(PartId) -> OltpSpec) -> (World, Served
     let mut world = World::new(Core::new(Cpus::new(cpus), DiskSet::new(Seed(1)), Seed(1)));
     world.core.devices.push(crate::block::DeviceStats::new("log"));
     let device = world.next_part();
-    let memory = MemorySpec { size: Bytes::from_mib(64), latency_ns: MILLI, depth: 8, interrupt: Cost::NONE };
+    let memory = MemorySpec {
+        size: Bytes::from_mib(64),
+        latency_ns: MILLI,
+        depth: 8,
+        interrupt: Cost::NONE,
+        request: Cost::NONE,
+        byte_1024: 0,
+        copy_byte_1024: 0,
+        page: Cost::NONE,
+    };
     world.add(Box::new(Memory::new(device, 0, memory)));
     let me = world.next_part();
     let load = Oltp::new(&mut world.core, me, make(device), Seed(7));

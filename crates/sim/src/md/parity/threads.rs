@@ -9,8 +9,8 @@ use super::{
 use crate::cpu::Cost;
 use crate::engine::Core;
 
-/// A thread that is woken takes stripes when it has a CPU, and finds what has come until then. What it costs
-/// is the switch to it.
+/// A thread that is woken takes stripes when it has a CPU, and finds what has come until then: so it has work
+/// to begin with, whatever waking it costs.
 const WAKES: Cost = Cost::cycles(1);
 
 impl Parity {
@@ -58,7 +58,12 @@ impl Parity {
         let entry = &mut self.workers[worker];
         if !entry.busy && !waits {
             entry.busy = true;
-            core.run(entry.thread, WAKES, self.below.me, (worker as u64) << KIND_BITS | STEP);
+            core.run(
+                entry.thread,
+                WAKES.and(self.costs.wake),
+                self.below.me,
+                (worker as u64) << KIND_BITS | STEP,
+            );
         }
     }
 
