@@ -6,6 +6,7 @@ use crate::load::{Load, NotRecorded};
 use crate::machine::Machine;
 use domain::bench::BenchError;
 use domain::setting::SettingRequest;
+use sim::cpu::Begins;
 
 /// How well the model gives what was recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +72,13 @@ impl Replay {
     /// [`BenchError`] where the models refuse a setting that was in force.
     pub fn new(machine: Machine, load: Load) -> Result<Self, BenchError> {
         let all = ends(&load);
-        let ends = all.into_iter().map(|end| fitted(&machine, &load, end)).collect::<Result<Vec<_>, _>>()?;
+        let fitted = all.into_iter().map(|end| fitted(&machine, &load, end));
+        let mut ends = fitted.collect::<Result<Vec<FittedEnd>, _>>()?;
+        // Where the governor was, the recording itself tells.
+        let off = |end: &FittedEnd| load.frequency.map_or(0.0, |at| (end.ran.frequency / at - 1.0).abs());
+        if off(&ends[BUSY]) + CLOSE < off(&ends[0]) && ends[BUSY].fits(&load) {
+            ends.swap(0, BUSY);
+        }
         let FittedEnd { unseen, ran, .. } = ends[0];
         let fit = Fit {
             rate: ran.rate / load.rate,
@@ -114,6 +121,7 @@ struct End {
     interrupts: f64,
     waits_for_io: bool,
     device_limit: Option<f64>,
+    begins: Begins,
     wait: Wait,
     /// How closely rate and CPU time have to come out, as a share.
     within: f64,
@@ -129,6 +137,9 @@ enum Wait {
     None,
 }
 
+/// The end in which governors begin at the highest frequency.
+const BUSY: usize = 1;
+
 /// The most likely first, then the ends, each of one unknown alone.
 fn ends(load: &Load) -> Vec<End> {
     let usual = End {
@@ -139,11 +150,14 @@ fn ends(load: &Load) -> Vec<End> {
         interrupts: load.interrupts,
         waits_for_io: load.waits_for_io,
         device_limit: None,
+        // Any load pauses at times, after which a governor comes up again.
+        begins: Begins::Idle,
         wait: Wait::Fitted(load.disk_latency.unwrap_or(f64::MAX)),
         within: CLOSE,
     };
     let mut all = vec![
         usual,
+        End { begins: Begins::New, ..usual },
         End { stalled: MOST_STALLED, ..usual },
         End { spread: LEAST_SPREAD, ..usual },
         // Where CPUs are nearly full, what is counted of their time does not tell whether they are.
@@ -214,6 +228,7 @@ fn fitted(machine: &Machine, load: &Load, end: End) -> Result<FittedEnd, BenchEr
         waits_for_io: end.waits_for_io,
         spread: end.spread,
         device_limit: end.device_limit,
+        begins: end.begins,
     };
     let mut best: Option<(f64, Unseen, Ran)> = None;
     for step in 0..STEPS {

@@ -11,7 +11,7 @@ use domain::rng::{Rng, Seed};
 use domain::setting::SettingRequest;
 use domain::trace::Role;
 use event_queue::Time;
-use sim::cpu::{Cost, ThreadId};
+use sim::cpu::{Begins, Cost, ThreadId};
 use sim::engine::{Core, Part, PartId, World};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -38,6 +38,9 @@ pub(crate) struct Unseen {
     pub(crate) spread: f64,
     /// Completions of the device a second at most; `None`: as many as come.
     pub(crate) device_limit: Option<f64>,
+    /// What governors had seen before: one that stays where it is between two thresholds (conservative) is
+    /// then at the lowest or at the highest frequency to begin with.
+    pub(crate) begins: Begins,
 }
 
 /// What a replay of some seconds gave.
@@ -230,7 +233,9 @@ pub(crate) fn run(
     settings: &[SettingRequest],
     unseen: Unseen,
 ) -> Result<Ran, BenchError> {
-    let cpus = sim::assemble::cpus(&machine.spec, settings)?;
+    let mut spec = machine.spec.clone();
+    spec.cpu.begins = unseen.begins;
+    let cpus = sim::assemble::cpus(&spec, settings)?;
     let seed = Seed(1);
     let mut world = World::new(Core::new(cpus, DiskSet::new(seed), seed));
     let done = Rc::new(RefCell::new(0));

@@ -6,9 +6,10 @@ use analysis::stats::quantile::median;
 use analysis::usage::{DiskUsage, Transfers, Usage};
 use domain::order;
 use domain::outcome::CPU_BUSY;
+use domain::request::Op;
 use domain::time::Nanos;
 use domain::trace::{Role, Trace};
-use domain::trial::{Provenance, Trial, Validity};
+use domain::trial::{DiskTotals, Provenance, Trial, Validity};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -180,7 +181,8 @@ impl Load {
     /// # Errors
     /// [`Unfit`].
     pub fn of(trial: &Trial, trace: &Trace, depth: Option<u32>) -> Result<Self, Unfit> {
-        let steady = steady::steady(trace);
+        let pacing = trial.lab.as_ref().and_then(|lab| lab.pacing.as_ref());
+        let steady = steady::steady(&steady::paced(trace, pacing));
         Self::of_usage(trial, &Usage::of(&steady), steady::roles(&steady), depth)
     }
 
@@ -272,7 +274,7 @@ impl Load {
         let mut demands: Vec<Demand> =
             of_load.into_iter().filter(|(_, used)| *used >= STEP * whole).map(demand).collect();
         order::by_key(&mut demands, |demand| !matches!(demand.role, Role::Workload | Role::Other));
-        let disk_latency = disk_latency(usage);
+        let disk_latency = service(trial).or_else(|| disk_latency(usage));
         let both = disk_latency.map_or(0.0, |latency| cores + latency * rate - 1.0);
         let not_recorded = [
             (NotRecorded::Interrupts, is_of_events),
@@ -343,7 +345,24 @@ fn depth_below(usage: &Usage) -> f64 {
     below.filter_map(|disk| disk.depth).fold(0.0, f64::max)
 }
 
-/// Of the slowest disk that did a tenth as much as the busiest.
+/// Seconds from the driver to the completion, mean, where that was recorded: of the slowest disk that did a
+/// tenth as much as the busiest. Unlike what the kernel counts, it has no time in which a request waited for
+/// a CPU: in a plug, or in a queue.
+fn service(trial: &Trial) -> Option<f64> {
+    let of_disk = |disk: &DiskTotals| {
+        let took = [Op::Read, Op::Write].into_iter().filter_map(|op| disk.served.get(&op));
+        took.fold((0, 0.0), |(count, sum), served| {
+            (count + served.service.count, sum + served.service.sum.secs())
+        })
+    };
+    let disks: Vec<(u64, f64)> =
+        trial.measurement.iter().flat_map(|measured| &measured.disks).map(of_disk).collect();
+    let most = disks.iter().map(|(count, _)| *count).max().filter(|most| *most > 0)?;
+    let means = disks.iter().filter(|(count, _)| *count * 10 >= most).map(|(count, sum)| sum / *count as f64);
+    means.max_by(f64::total_cmp)
+}
+
+/// By what the kernel counts, of the slowest disk that did a tenth as much as the busiest.
 fn disk_latency(usage: &Usage) -> Option<f64> {
     let is_disk = |disk: &&DiskUsage| {
         !["md", "9:"].iter().any(|start| disk.device.starts_with(start)) && !is_mapping(&disk.device)

@@ -135,6 +135,20 @@ fn ondemand_stays_low_below_its_threshold_and_goes_up_above_it() {
 }
 
 #[test]
+fn conservative_comes_up_from_idle_unless_it_is_known_to_have_stayed_up() {
+    // At 1 GHz busy for 57% of the time, at 2 GHz for 40%: it stays where it is.
+    let known = Replay::new(machine(1, &[("governor", "performance")]), load(100.0, 4.0, 1)).unwrap();
+    let windows = ("conservative.sampling_rate", "100000");
+    let may = known.predict(&[setting("governor", "conservative"), setting(windows.0, windows.1)]).unwrap();
+    assert_near(may.rate.value, 10.0 / 14.0);
+    assert!(may.rate.high > 1.0, "{may:?}");
+    let recorded = Load { frequency: Some(2e9), ..load(100.0, 4.0, 1) };
+    let stayed = Replay::new(machine(1, &[("governor", "conservative"), windows]), recorded).unwrap();
+    assert!(stayed.fit().is_good(), "{:?}", stayed.fit());
+    assert_near(stayed.predict(&[setting("governor", "powersave")]).unwrap().rate.value, 10.0 / 14.0);
+}
+
+#[test]
 fn a_limit_of_the_frequency_is_lifted_in_what_is_predicted_without_asking() {
     let in_force = [("governor", "performance"), ("max_freq", "1000000")];
     let replay = Replay::new(machine(1, &in_force), load(1000.0 / 14.0, 8.0, 1)).unwrap();

@@ -4,11 +4,13 @@
 use analysis::residency::PStates;
 use analysis::usage::{CpuUsage, DiskUsage, Transfers, Usage};
 use domain::ids::RunId;
+use domain::lab::{LabAccount, Pacing};
 use domain::outcome::{Better, Metric, Outcome};
+use domain::request::{Op, Served};
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::{Nanos, Timestamp};
-use domain::trace::Role;
-use domain::trial::{Measurement, Provenance, ThreadTime, Trial, Validity};
+use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, Trace, TraceHead};
+use domain::trial::{DiskTotals, Measurement, Provenance, ThreadTime, Trial, Validity};
 use domain::units::{Hertz, Unit};
 use replay::{Load, Machine, NotRecorded, Unfit, UnknownMachine};
 use sim::machine::{Driver, MachineSpec};
@@ -107,6 +109,65 @@ fn a_load_is_the_cpu_time_of_a_request_by_whose_threads_take_it() {
         load.waits_for_io && load.overlap == 0.0 && (load.beside - 0.02).abs() < 1e-9 && load.tick == 0.0,
         "{load:?}"
     );
+}
+
+/// A sample each 100 ms for 2 s: the disk has 100 requests a second all the time, and the workload takes a
+/// whole CPU in the first second and a fifth in the other.
+fn trace() -> Trace {
+    let series =
+        |name: &str, unit| Series { name: name.into(), unit, kind: SeriesKind::Counter { wraps_at: None } };
+    let head = TraceHead {
+        series: vec![
+            series("role.workload.ns", SeriesUnit::Nanos),
+            series("disk.sda.read_ios", SeriesUnit::Count),
+        ],
+        interval: Nanos::from_millis(100),
+        start: Timestamp::from_unix_nanos(0),
+        frequency: FrequencySource::TimeInState,
+    };
+    let used = |row: u64| Some(1_000_000 * (row.min(10) * 100 + row.saturating_sub(10) * 20));
+    let columns = vec![(0..=20).map(used).collect(), (0..=20).map(|row| Some(10 * row)).collect()];
+    Trace { head, times: (0..=20).map(|row| Nanos::from_millis(100 * row)).collect(), columns }
+}
+
+#[test]
+fn a_lab_machine_is_what_ran_while_its_cpus_were_paced() {
+    let of = |began: Option<u64>, span: u64| {
+        let mut trial = trial();
+        let (began, span) = (began.map(Nanos::from_millis), Nanos::from_millis(span));
+        let pacing = Pacing { pace: 1e8, began, span, vcpus: vec![], energy: None };
+        trial.lab = Some(LabAccount { dilation: 1.0, slowed: 10.0, pacing: Some(pacing), disks: vec![] });
+        Load::of(&trial, &trace(), Some(1)).unwrap().demands[0].seconds * 100.0
+    };
+    let near = |used: f64, expected: f64| assert!((used - expected).abs() < 0.001, "{used}");
+    near(of(Some(1000), 1000), 0.2);
+    near(of(None, 1000), 0.6);
+    // Two samples tell nothing.
+    near(of(Some(1000), 150), 0.6);
+}
+
+#[test]
+fn a_device_takes_from_its_driver_to_its_completion_where_that_was_recorded() {
+    let mut trial = trial();
+    let disk = |device: &str, count: u64, ms: u32| {
+        let mut served = Served { count, ..Served::default() };
+        (0..count).for_each(|_| served.service.add(1_000_000 * u64::from(ms)));
+        DiskTotals {
+            device: device.into(),
+            read_ios: count,
+            read_sectors: 8 * count,
+            write_ios: 0,
+            write_sectors: 0,
+            busy: Nanos::ZERO,
+            accesses: None,
+            served: [(Op::Read, served)].into(),
+            passage: None,
+        }
+    };
+    // One that had next to nothing to do does not count, nor a layer without requests.
+    trial.measurement.as_mut().unwrap().disks =
+        vec![disk("sda", 100, 2), disk("sdb", 90, 3), disk("sdc", 2, 50), disk("md0", 0, 0)];
+    assert_eq!(Load::of_usage(&trial, &usage(), None, Some(4)).unwrap().disk_latency, Some(0.003));
 }
 
 #[test]
