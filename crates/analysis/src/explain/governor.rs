@@ -294,6 +294,21 @@ mod tests {
     }
 
     #[test]
+    fn levels_of_two_machines_are_compared_within_each() {
+        let mut data = levels_run(&[
+            ("acpi-ondemand", &[("governor", "ondemand")], 1.5e8),
+            ("hwp-powersave", &[("governor", "powersave")], 1.0e8),
+            ("hwp-performance", &[("governor", "performance")], 1.3e8),
+        ]);
+        for level in data.study.factors[0].levels.iter_mut().skip(1) {
+            level.machine = Some("hwp".into());
+        }
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert!(found.title.contains("hwp-performance gives 1.30 times"), "{}", found.title);
+        assert_eq!(found.remedy.unwrap().what, "keep the level `hwp-performance`");
+    }
+
+    #[test]
     fn what_the_kept_level_costs_is_told_against_the_worst() {
         let mut data =
             setting_run("governor", &["performance", "powersave"], |l, b| about([2e8, 1e8][l], l, b));

@@ -191,15 +191,19 @@ impl<'c, 'a> Pair<'c, 'a> {
     }
 }
 
+/// What a level does in a context, against an earlier level of its factor, and the two cells.
+pub(super) type Effect<'c, 'a> = (&'a str, Comparison, Pair<'c, 'a>);
+
 impl<'a> Case<'a> {
-    /// What a factor's levels do, of those comparisons alone whose cells differ in parts that are `varied`:
-    /// the context, the comparison as the summary has it, and its pair.
+    /// What a factor's levels do, of those comparisons alone whose cells differ in parts that are `varied`.
+    /// A level is compared with the factor's first, as the summary has it; where these two differ in more
+    /// (levels of two machines), with the earliest from which it does not.
     pub(super) fn effects<'c>(
         &self,
         cells: &'c [CaseCell<'a>],
         factor: &str,
         varied: impl Fn(&Part) -> bool,
-    ) -> Vec<(&'a str, &'a Comparison, Pair<'c, 'a>)> {
+    ) -> Vec<Effect<'c, 'a>> {
         let contexts = contexts(&self.summary.cells, factor);
         let mut found = Vec::new();
         for effect in self.summary.effects.iter().filter(|effect| effect.factor == factor) {
@@ -210,10 +214,19 @@ impl<'a> Case<'a> {
                 let member = members.iter().find(|cell| cell.levels[factor] == level)?;
                 cells.iter().find(|cell| cell.cell.id == member.cell)
             };
+            let mut earlier: Vec<(&'a str, &'c CaseCell<'a>)> = Vec::new();
             for comparison in &effect.comparisons {
-                let pair = at(&comparison.a).zip(at(&comparison.b));
-                let pair = pair.and_then(|(a, b)| Pair::of(a, b, &varied));
-                found.extend(pair.map(|pair| (effect.context.as_str(), comparison, pair)));
+                let (Some(first), Some(own)) = (at(&comparison.a), at(&comparison.b)) else { continue };
+                let with_first = Pair::of(first, own, &varied).map(|pair| (comparison.clone(), pair));
+                let with_other = || {
+                    let mut of =
+                        earlier.iter().map(|(name, cell)| Some((*name, Pair::of(cell, own, &varied)?)));
+                    let (name, pair) = of.find_map(|found| found)?;
+                    Some((pair.compare(self, (name, &comparison.b))?, pair))
+                };
+                let known = with_first.or_else(with_other);
+                found.extend(known.map(|(compared, pair)| (effect.context.as_str(), compared, pair)));
+                earlier.push((&comparison.b, own));
             }
         }
         found

@@ -2,7 +2,7 @@
 //! about such.
 
 use super::case::{Case, CaseCell, UNTUNE, evidence, gain};
-use super::pair::{Pair, Part, modest};
+use super::pair::{Effect, Pair, Part, modest};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, certainty, difference, distance, gives, p_words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
@@ -74,7 +74,7 @@ fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
     let mut effects = case.effects(&cells, &factor.name, is_meant);
     effects.retain(|(_, comparison, _)| of_keys(&comparison.a) && of_keys(&comparison.b));
     let is_claimed = |(_, c, _): &&Effect<'_, '_>| matches!(c.verdict, Verdict::Better | Verdict::Worse);
-    let claimed: Vec<Effect<'_, '_>> = effects.iter().filter(is_claimed).copied().collect();
+    let claimed: Vec<&Effect<'_, '_>> = effects.iter().filter(is_claimed).collect();
     let (context, largest, pair) =
         claimed.iter().copied().max_by(|(_, a, _), (_, b, _)| distance(a).total_cmp(&distance(b)))?;
     let gains = largest.verdict == Verdict::Better;
@@ -85,10 +85,10 @@ fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
     };
     let best = to_keep(case, context, pair.a(), &effects);
     let best_level = best.cell.levels[&factor.name].clone();
-    let chosen = effects.iter().find(|(at, c, _)| *at == context && c.b == best_level);
+    let chosen = effects.iter().find(|(at, c, _)| at == context && c.b == best_level);
     // Where the first level is kept, what counts is what it costs against the worst.
     let kept = (largest, pair.reversed());
-    let (gained, costs) = chosen.map_or(kept, |(_, comparison, pair)| (*comparison, *pair));
+    let (gained, costs) = chosen.map_or(kept, |(_, comparison, pair)| (comparison, *pair));
     let mut figures = figures(largest, context);
     figures.extend(chosen.filter(|(_, c, _)| c.b != largest.b).map(|(_, c, _)| against(c, context)));
     figures.extend(elsewhere(&claimed, context));
@@ -100,23 +100,22 @@ fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
         evidence: figures,
         confidence: Confidence::Shown,
         gain: gain(gained),
-        remedy: Some(remedy(settings(&best_level), &best_level, &pair, words)),
+        remedy: Some(remedy(settings(&best_level), &best_level, pair, words)),
         next: format!("flyball show {}", case.data.run.id),
-        compared: claimed.iter().chain(chosen).map(|(.., pair)| pair.cells()).collect(),
+        compared: claimed.into_iter().chain(chosen).map(|(.., pair)| pair.cells()).collect(),
     })
 }
 
-/// A context, what a level does there against the factor's first, and the two cells.
-type Effect<'c, 'a> = (&'a str, &'a Comparison, Pair<'c, 'a>);
-
-/// The cell of a context whose level is to be kept: the best, or what changes least among its equals.
+/// The cell of a context whose level is to be kept: the best, or what changes least among its equals, of
+/// those that are compared with `first`.
 fn to_keep<'c, 'a>(
     case: &Case<'_>,
     context: &str,
     first: &'c CaseCell<'a>,
     effects: &[Effect<'c, 'a>],
 ) -> &'c CaseCell<'a> {
-    let here = effects.iter().filter(|(at, ..)| *at == context).map(|(.., pair)| pair.b());
+    let is_here = |(at, _, pair): &&Effect<'_, '_>| *at == context && pair.a().cell.id == first.cell.id;
+    let here = effects.iter().filter(is_here).map(|(.., pair)| pair.b());
     let cells: Vec<&'c CaseCell<'a>> = std::iter::once(first).chain(here).collect();
     modest(case, first, &cells).unwrap_or(first)
 }
@@ -125,16 +124,16 @@ fn to_keep<'c, 'a>(
 const MAX_ELSEWHERE: usize = 3;
 
 /// The same cause in other contexts: the largest difference of each.
-fn elsewhere(claimed: &[Effect<'_, '_>], context: &str) -> Vec<Evidence> {
+fn elsewhere(claimed: &[&Effect<'_, '_>], context: &str) -> Vec<Evidence> {
     let mut largest: Vec<&Effect<'_, '_>> = Vec::new();
-    for effect in claimed.iter().filter(|(at, ..)| *at != context) {
+    for effect in claimed.iter().copied().filter(|(at, ..)| *at != context) {
         match largest.iter_mut().find(|(at, ..)| *at == effect.0) {
-            Some(known) if distance(known.1) < distance(effect.1) => *known = effect,
+            Some(known) if distance(&known.1) < distance(&effect.1) => *known = effect,
             Some(_) => {}
             None => largest.push(effect),
         }
     }
-    order::by(&mut largest, |a, b| distance(b.1).total_cmp(&distance(a.1)));
+    order::by(&mut largest, |a, b| distance(&b.1).total_cmp(&distance(&a.1)));
     let left = largest.len().saturating_sub(MAX_ELSEWHERE);
     let told = largest.iter().take(MAX_ELSEWHERE).map(|(at, comparison, _)| against(comparison, at));
     let rest = (left > 0).then(|| evidence("decides too in", format!("{left} more contexts"), "the summary"));
