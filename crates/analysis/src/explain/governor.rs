@@ -11,7 +11,8 @@ use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
-use domain::setting::{SettingName, SettingRequest};
+use domain::setting::{SettingName, SettingRecord, SettingRequest};
+use domain::trial::Trial;
 use domain::windows::GovernorWindows;
 
 pub(super) const RULE: Rule = Rule {
@@ -80,9 +81,10 @@ pub(super) const CHOOSING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"]
 fn mechanism(case: &Case<'_>, slower: &[SettingRequest]) -> String {
     let policies = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()).map(|all| &all.policies);
     let mut drivers = policies.into_iter().flatten().filter_map(|policy| policy.driver.as_deref());
-    let is_varied = |level: &domain::study::Level| level.machine.is_some();
+    let is_varied = |level: &domain::study::Level| level.machine.is_some() || level.pstates.is_some();
     let has_one_machine = !case.data.study.factors.iter().flat_map(|f| &f.levels).any(is_varied);
-    if has_one_machine && drivers.any(|driver| CHOOSING_DRIVERS.contains(&driver)) {
+    let chooses = |driver: &str| CHOOSING_DRIVERS.contains(&driver);
+    if has_one_machine && drivers.any(chooses) || !has_one_machine && all_under(case, slower, chooses) {
         return BY_DRIVER.to_owned();
     }
     let is_fixed = |request: &SettingRequest| {
@@ -92,6 +94,20 @@ fn mechanism(case: &Case<'_>, slower: &[SettingRequest]) -> String {
     let is_held = slower.iter().any(is_fixed) && !has_preference;
     if is_held { FIXED.to_owned() } else { REASON.to_owned() }
 }
+
+/// Whether all trials that made these settings ran under such drivers, as their environment has it.
+fn all_under(case: &Case<'_>, made: &[SettingRequest], is_meant: impl Fn(&str) -> bool) -> bool {
+    let has = |trial: &&Trial, request: &SettingRequest| {
+        let same = |record: &&SettingRecord| record.setting.name == request.setting.name;
+        trial.settings.iter().find(same).is_some_and(|record| record.asked == request.value)
+    };
+    let of = case.data.trials.iter().filter(|trial| made.iter().all(|request| has(trial, request)));
+    let mut drivers = of.map(|trial| DRIVER.iter().find_map(|name| trial.environment.get(*name))).peekable();
+    drivers.peek().is_some() && drivers.all(|driver| driver.is_some_and(|driver| is_meant(driver)))
+}
+
+/// What a trial's environment calls its frequency driver: on a host and in the lab, and in a simulation.
+const DRIVER: [&str; 2] = ["cpufreq_driver", "driver"];
 
 /// Governors that lower the frequency by utilisation, or always.
 const SAVING: &[&str] = &["ondemand", "conservative", "powersave", "schedutil"];
@@ -303,9 +319,18 @@ mod tests {
         for level in data.study.factors[0].levels.iter_mut().skip(1) {
             level.machine = Some("hwp".into());
         }
+        for trial in data.trials.iter_mut().filter(|trial| trial.levels["f"] != "acpi-ondemand") {
+            trial.environment.insert("driver".into(), "intel_pstate".into());
+            let asked = trial.levels["f"].trim_start_matches("hwp-").to_owned();
+            let setting = SettingName::parse("governor");
+            let (path, before) = (String::new(), "ondemand".to_owned());
+            let got = asked.clone();
+            trial.settings.push(SettingRecord { setting, path, before, asked, got, after: None });
+        }
         let found = findings(RULE, &data, None, None).swap_remove(0);
         assert!(found.title.contains("hwp-performance gives 1.30 times"), "{}", found.title);
         assert_eq!(found.remedy.unwrap().what, "keep the level `hwp-performance`");
+        assert_eq!(found.reason, BY_DRIVER);
     }
 
     #[test]

@@ -171,7 +171,9 @@ fn remedy(settings: Vec<SettingRequest>, best: &str, pair: &Pair<'_, '_>, words:
     let records = trials.flat_map(|trial| &trial.settings);
     let of = |request: &SettingRequest| records.clone().find(|r| r.setting.name == request.setting.name);
     let before: Vec<_> = settings.iter().filter_map(|request| Some((request, of(request)?))).collect();
-    let is_kept = !before.is_empty() && before.iter().all(|(request, record)| record.before == request.value);
+    // What no trial of the two touched, nobody knows the value of.
+    let is_known = !before.is_empty() && before.len() == settings.len();
+    let is_kept = is_known && before.iter().all(|(request, record)| record.before == request.value);
     if is_kept {
         let what = format!("leave it as it is: `{best}` was set before the study");
         return Remedy { what, settings: vec![], undo: "nothing was changed".into() };
