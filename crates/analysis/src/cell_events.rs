@@ -2,6 +2,7 @@
 //! count for nothing else.
 
 use crate::summary::RunData;
+use domain::calls::Calls;
 use domain::ids::CellId;
 use domain::passage::Passage;
 use domain::profile::Profile;
@@ -42,6 +43,23 @@ pub fn spent(data: &RunData, cell: &CellId) -> BTreeMap<Role, Spent> {
         all.entry(*role).or_default().add(spent);
     }
     all
+}
+
+/// The system calls of its threads, and how long the trials took of which they are known; `None` where they
+/// were not recorded.
+pub fn calls(data: &RunData, cell: &CellId) -> Option<(Calls, Nanos)> {
+    let mut of_trials = measurements(data, cell).filter_map(calls_of);
+    let (mut all, mut time) = of_trials.next()?;
+    for (calls, more) in of_trials {
+        all.add(&calls);
+        time = time.saturating_add(more);
+    }
+    Some((all, time))
+}
+
+/// The same of one trial.
+pub fn calls_of(measured: &Measurement) -> Option<(Calls, Nanos)> {
+    Some((measured.calls.clone()?, measured.duration))
 }
 
 /// What one block device did of one operation, a second.
@@ -130,6 +148,7 @@ fn measurements<'a>(data: &'a RunData, cell: &'a CellId) -> impl Iterator<Item =
 mod tests {
     use super::*;
     use crate::testing::{failed, run, study};
+    use domain::calls::{Call, Called};
     use domain::passage::{Bios, Given, Passed};
     use domain::profile::{Interrupts, Subsystem};
     use domain::took::Took;
@@ -166,6 +185,9 @@ mod tests {
             });
             measured.duration = Nanos::from_secs(2);
             measured.spent = [(Role::Workload, Spent { cpu_ns: 3, ..Spent::default() })].into();
+            let called = Called { count: 3, ..Called::default() };
+            measured.calls =
+                Some(Calls { of: [((Role::Workload, Call::Fsync), called)].into(), queued: None });
             let took = Took::sums(4, Nanos::new(40), Nanos::new(30));
             measured.disks = vec![DiskTotals {
                 served: [(Op::Read, Served { count: 4, service: took, ..Served::default() })].into(),
@@ -208,6 +230,8 @@ mod tests {
         assert_eq!(with_one_of_which_nothing_is_known.interrupts, None);
         assert_eq!((windows.threshold, windows.cpus[&1].all()), (Some(95.0), 2));
         assert_eq!(spent(&data, &cell)[&Role::Workload].cpu_ns, 6);
+        let (calls, time) = calls(&data, &cell).unwrap();
+        assert_eq!((calls.of[&(Role::Workload, Call::Fsync)].count, time), (6, Nanos::from_secs(4)));
         let served = served(&data, &cell);
         assert_eq!((served.len(), served[0].served.count, served[0].time), (1, 8, Nanos::from_secs(4)));
         assert_eq!(served[0].served.mean(), Some(Nanos::new(10)));

@@ -77,6 +77,7 @@ pub fn valid(key: TrialKey, metrics: &[(&str, f64)]) -> Trial {
         windows: None,
         phases: vec![],
         spent: Default::default(),
+        calls: None,
         disturbances: vec![],
     };
     Trial {

@@ -55,7 +55,7 @@ impl StudyEvents {
 #[derive(Args, Clone, Debug, Default)]
 pub struct Events {
     /// Record the kernel's events too: default, all, or power, sched, block, work, timer, lock, irq,
-    /// hardirq, bios, profile, with commas between
+    /// hardirq, bios, calls, profile, with commas between
     #[arg(
         long = "events",
         value_name = "SET",

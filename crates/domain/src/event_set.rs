@@ -1,5 +1,6 @@
 //! Which tracepoints are recorded: named sets of them.
 
+use crate::calls::Call;
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,13 +25,15 @@ pub enum Set {
     HardIrq,
     /// The bios that are given to devices: how these are used. All of it is in [`Set::Block`].
     Bios,
+    /// System calls that read, write and sync.
+    Calls,
     /// No tracepoints: the kernel's call stack of whoever runs, many times a second.
     Profile,
 }
 
 impl Set {
     /// All of them.
-    pub const ALL: [Set; 10] = [
+    pub const ALL: [Set; 11] = [
         Set::Power,
         Set::Sched,
         Set::Block,
@@ -40,6 +43,7 @@ impl Set {
         Set::Irq,
         Set::HardIrq,
         Set::Bios,
+        Set::Calls,
         Set::Profile,
     ];
 
@@ -55,6 +59,7 @@ impl Set {
             Set::Irq => "irq",
             Set::HardIrq => "hardirq",
             Set::Bios => "bios",
+            Set::Calls => "calls",
             Set::Profile => "profile",
         }
     }
@@ -84,6 +89,7 @@ impl Set {
             }
             Set::HardIrq => &["irq/irq_handler_entry", "irq/irq_handler_exit"],
             Set::Bios => &["block/block_bio_queue"],
+            Set::Calls => Call::TRACEPOINTS,
             Set::Profile => &[],
         }
     }
@@ -95,9 +101,11 @@ pub struct Sets(Vec<Set>);
 
 impl Sets {
     /// The sets of `--events` without a value: all but softirqs, which are many, name no wait that the others
-    /// do not, and are seen by the profile.
+    /// do not, and are seen by the profile; and but system calls, for with any of their tracepoints each call
+    /// of every thread enters and leaves the kernel by the slow way (`SYSCALL_WORK_SYSCALL_TRACEPOINT`,
+    /// include/linux/thread_info.h).
     pub fn usual() -> Self {
-        Self(Set::ALL.into_iter().filter(|set| *set != Set::Irq).collect())
+        Self(Set::ALL.into_iter().filter(|set| !matches!(set, Set::Irq | Set::Calls)).collect())
     }
 
     /// What every recording has, of which the sums are kept alone: how devices are used, and the profile.
@@ -184,5 +192,14 @@ mod tests {
         assert!(usual.contains(&"irq/irq_handler_entry") && usual.contains(&"irq/irq_handler_exit"));
         assert!(!usual.iter().any(|name| name.contains("softirq")), "{usual:?}");
         assert!(Sets::in_passing().tracepoints().all(|name| !name.starts_with("irq/")));
+    }
+
+    #[test]
+    fn system_calls_are_recorded_where_they_are_asked_for_and_nowhere_else() {
+        let has_calls = |sets: &Sets| sets.tracepoints().any(|name| name.starts_with("syscalls/"));
+        assert!(!has_calls(&Sets::usual()) && !has_calls(&Sets::in_passing()));
+        for asked in ["default,calls", "all"] {
+            assert!(has_calls(&asked.parse().unwrap()), "{asked}");
+        }
     }
 }

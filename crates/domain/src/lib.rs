@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod bench;
+pub mod calls;
 pub mod cpufreq;
 pub mod database;
 pub mod energy;

@@ -63,7 +63,7 @@ impl Took {
     /// The same of times that were all so many times as long.
     #[must_use]
     pub fn scaled(&self, by: f64) -> Self {
-        let longer = |ns: u64| Nanos::new((ns as f64 * by) as u64);
+        let longer = |ns: u64| Nanos::new((ns as f64 * by).round() as u64);
         let mut scaled = Self::sums(self.count, longer(self.sum.get()), longer(self.max.get()));
         for (at, count) in self.buckets() {
             scaled.buckets.resize(BUCKETS, 0);

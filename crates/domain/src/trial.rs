@@ -1,6 +1,7 @@
 //! A trial: one run of one cell, with everything that is needed to judge and to repeat it.
 
 use crate::access::AccessPattern;
+use crate::calls::Calls;
 use crate::energy::EnergyAccount;
 use crate::ids::{RunId, TrialKey};
 use crate::lab::LabAccount;
@@ -222,6 +223,8 @@ pub struct Measurement {
     pub windows: Option<GovernorWindows>,
     /// What threads spent their time on, by role; empty where no switches were recorded.
     pub spent: BTreeMap<Role, Spent>,
+    /// System calls and what filesystems made of them; `None` where they were not recorded.
+    pub calls: Option<Calls>,
     /// What was done from one mark to the next, in order; empty where nobody marked anything.
     pub phases: Vec<Phase>,
     /// The recorder's own account; `None` where nothing was recorded.

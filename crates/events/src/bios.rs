@@ -10,6 +10,13 @@ const MAX_LOOKED_AT: usize = 1024;
 /// Which bio: a number that none had before.
 pub type Id = u64;
 
+/// A system call that is under way: the thread, and a number that no call had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallId {
+    pub tid: u32,
+    pub number: u64,
+}
+
 /// One on its way.
 #[derive(Clone, Debug)]
 pub struct Bio {
@@ -28,6 +35,8 @@ pub struct Bio {
     pub above: Option<u32>,
     /// The bio there that it is a part of, where that is known.
     pub parent: Option<Id>,
+    /// The system call whose thread queued it, where it was one and no layer announced the bio.
+    pub call: Option<CallId>,
     /// Sectors that are not done yet.
     pub left: u32,
     pub below: Below,
@@ -78,6 +87,22 @@ impl Below {
         }
     }
 
+    /// Where the time went of what began then and ends now; `None` where nothing was queued.
+    ///
+    /// It may end with some under way: a mirror acknowledges a write before its last member has it
+    /// (`write-behind`), and a read returns while read-ahead goes on.
+    pub fn times(&self, begin: u64, now: u64) -> Option<Times> {
+        let Self { under_way, since, first, last, busy, .. } = *self;
+        let (busy, last) = match under_way {
+            0 => (busy, last),
+            _ => (busy.saturating_add(now.saturating_sub(since)), now),
+        };
+        let whole = now.saturating_sub(begin);
+        let (before, after) = (first?.saturating_sub(begin), now.saturating_sub(last));
+        let between = whole.checked_sub(before)?.checked_sub(busy)?.checked_sub(after)?;
+        Some([before, busy, between, after])
+    }
+
     /// One was under way since `begin`, which is known only now that it has ended.
     pub fn was(&mut self, begin: u64, now: u64) {
         self.announced = self.announced.saturating_sub(1);
@@ -110,7 +135,7 @@ impl Bio {
 
     /// Where its time went, as it ends; `None` where it became nothing, or not all of that is known.
     pub fn times(&self, now: u64) -> Option<Times> {
-        let Below { covered, announced, under_way, since, first, last, busy, .. } = self.below;
+        let Below { covered, announced, under_way, .. } = self.below;
         let is_covered = match self.op {
             // Each sector is read once. With more, something else was read meanwhile.
             Op::Read => covered == u64::from(self.sectors) && under_way == 0,
@@ -119,15 +144,7 @@ impl Bio {
         if self.is_doubtful || announced > 0 || !is_covered {
             return None;
         }
-        // A mirror may acknowledge a write before its last member has it (`write-behind`).
-        let (busy, last) = match under_way {
-            0 => (busy, last),
-            _ => (busy.saturating_add(now.saturating_sub(since)), now),
-        };
-        let whole = now.saturating_sub(self.begin);
-        let (before, after) = (first?.saturating_sub(self.begin), now.saturating_sub(last));
-        let between = whole.checked_sub(before)?.checked_sub(busy)?.checked_sub(after)?;
-        Some([before, busy, between, after])
+        self.below.times(self.begin, now)
     }
 }
 
@@ -202,6 +219,11 @@ impl OnTheirWay {
 
     pub fn len(&self) -> usize {
         self.of.len()
+    }
+
+    /// The system calls that queued any.
+    pub fn calls(&self) -> impl Iterator<Item = CallId> {
+        self.of.values().filter_map(|bio| bio.call)
     }
 
     /// Nothing is known of any any more.

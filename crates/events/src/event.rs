@@ -1,6 +1,7 @@
 //! Typed events.
 
 use domain::Nanos;
+use domain::calls::Call;
 use domain::request::Op;
 use std::borrow::Cow;
 
@@ -49,6 +50,14 @@ impl Context {
 pub struct Comm(pub [u8; 16]);
 
 impl Comm {
+    /// A name, cut where it is longer.
+    pub fn of(name: &str) -> Self {
+        let mut comm = Self::default();
+        let length = name.len().min(comm.0.len());
+        comm.0[..length].copy_from_slice(&name.as_bytes()[..length]);
+        comm
+    }
+
     /// As text.
     pub fn text(&self) -> Cow<'_, str> {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
@@ -264,6 +273,18 @@ pub enum What {
     },
     /// It ends.
     SoftirqEnd,
+    /// The running thread begins a system call.
+    CallBegin {
+        /// Which.
+        call: Call,
+    },
+    /// It ends.
+    CallEnd {
+        /// Which.
+        call: Call,
+        /// What it returns: below zero an error.
+        returned: i64,
+    },
     /// Events of this CPU were lost before this one.
     Lost {
         /// How many.

@@ -3,6 +3,7 @@
 use crate::event::{Comm, Context, Event, Left, Purpose, Span, What, op_of_rwbs};
 use crate::file::{Tables, Tracepoint};
 use domain::Nanos;
+use domain::calls::Call;
 use domain::request::Op;
 
 /// Where a number lies in a record.
@@ -27,6 +28,12 @@ impl Number {
     fn u32(self, raw: &[u8]) -> Option<u32> {
         // A thread's number is signed in the format, and never negative.
         Some(self.get(raw)? as u32)
+    }
+
+    /// A `long`, which a kernel of 32 bits has four bytes for.
+    fn signed(self, raw: &[u8]) -> Option<i64> {
+        let value = self.get(raw)?;
+        Some(if self.size == 4 { i64::from((value as u32).cast_signed()) } else { value.cast_signed() })
     }
 
     /// The low bits of what is wider in the format: a priority, a CPU, the bits of a state.
@@ -104,6 +111,8 @@ enum Layout {
     IrqEnd,
     Softirq(Number),
     SoftirqEnd,
+    CallBegin(Call),
+    CallEnd(Call, Number),
     Other,
 }
 
@@ -198,8 +207,17 @@ impl Layout {
             "irq/irq_handler_exit" => Self::IrqEnd,
             "irq/softirq_entry" => Self::Softirq(number("vec")?),
             "irq/softirq_exit" => Self::SoftirqEnd,
-            _ => Self::Other,
+            name => Self::of_call(name, number).unwrap_or(Self::Other),
         })
+    }
+
+    /// The begin or the end of a system call; `None` where it is none of those that are followed.
+    fn of_call(name: &str, number: impl Fn(&str) -> Option<Number>) -> Option<Self> {
+        let name = name.strip_prefix("syscalls/sys_")?;
+        match name.strip_prefix("enter_") {
+            Some(begun) => Call::from_name(begun).map(Self::CallBegin),
+            None => Some(Self::CallEnd(Call::from_name(name.strip_prefix("exit_")?)?, number("ret")?)),
+        }
     }
 
     fn read(&self, raw: &[u8]) -> Option<What> {
@@ -263,6 +281,8 @@ impl Layout {
             Self::IrqEnd => What::IrqEnd,
             Self::Softirq(vector) => What::SoftirqBegin { vector: vector.u32(raw)? },
             Self::SoftirqEnd => What::SoftirqEnd,
+            Self::CallBegin(call) => What::CallBegin { call: *call },
+            Self::CallEnd(call, returned) => What::CallEnd { call: *call, returned: returned.signed(raw)? },
             Self::Other => What::Other,
         })
     }

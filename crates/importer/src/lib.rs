@@ -200,6 +200,7 @@ impl Import {
                 windows: None,
                 phases: Vec::new(),
                 spent: Default::default(),
+                calls: None,
                 disturbances: Vec::new(),
             }),
             lab: None,

@@ -14,6 +14,7 @@ pub use domain::lab::{UNSCALED, Unscaled};
 use domain::passage::Given;
 use domain::plan::Cell;
 use domain::setting::{SettingRecord, SettingRequest};
+use domain::spent::Spent;
 use domain::study::{Companion, Measure};
 use domain::time::Nanos;
 use domain::trial::{Measurement, Trial};
@@ -202,11 +203,18 @@ fn shrink_measurement(measurement: &mut Measurement, d: f64) {
         let Given { before, below, between, after, .. } = given;
         [before, below, between, after].into_iter().for_each(shorten);
     }
-    for spent in measurement.spent.values_mut() {
+    let shorten_spent = |spent: &mut Spent| {
         let waits = spent.wait_ns.iter_mut();
         for ns in [&mut spent.cpu_ns, &mut spent.ready_ns].into_iter().chain(waits) {
             *ns = longer(Nanos::new(*ns), 1.0 / d).get();
         }
+    };
+    measurement.spent.values_mut().for_each(shorten_spent);
+    for called in measurement.calls.iter_mut().flat_map(|calls| calls.of.values_mut()) {
+        called.took = called.took.scaled(1.0 / d);
+        shorten_spent(&mut called.spent);
+        called.woken_by.values_mut().for_each(shorten);
+        called.with_bios.times_mut().into_iter().for_each(shorten);
     }
     if let Some(profile) = &mut measurement.profile {
         shorten(&mut profile.period);
@@ -243,6 +251,7 @@ fn per_unit(unit: &Unit, d: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::calls::{Call, Called, Calls, WithBios};
     use domain::ids::{CellId, RunId, TrialKey};
     use domain::outcome::{Better, Metric, Outcome};
     use domain::passage::Passage;
@@ -252,6 +261,7 @@ mod tests {
     use domain::stack::{LayerSpec, StackSpec};
     use domain::study::{Tool, Workload};
     use domain::time::Timestamp;
+    use domain::took::Took;
     use domain::trace::{FrequencySource, Role};
     use domain::trial::{DiskTotals, Provenance, RecorderReport, ThreadTime, Validity};
     use proptest::prelude::*;
@@ -390,6 +400,15 @@ mod tests {
         let metrics = values.iter().enumerate().map(metric).collect();
         let [before, below, between, after] = [3, 5_000_000, 70, 11].map(of);
         let given = Given { followed: 7, before, below, between, after, ..Given::default() };
+        let with_bios = WithBios { followed: 7, before, below, between, after, ..WithBios::default() };
+        let called = Called {
+            took: Took::sums(7, of(6_000_000), of(1_000_000)),
+            spent: Spent { cpu_ns: of(55).get(), ..Spent::default() },
+            woken_by: [(Role::Journal, of(5_000_000))].into(),
+            with_bios,
+            ..Called::default()
+        };
+        let calls = Calls { of: [((Role::Workload, Call::Fsync), called)].into(), queued: None };
         Trial {
             run: RunId("r".into()),
             key: TrialKey { block: 0, cell: CellId::new(["w"]), attempt: 0 },
@@ -441,6 +460,7 @@ mod tests {
                     metrics: BTreeMap::new(),
                 }],
                 spent: Default::default(),
+                calls: Some(calls),
                 disturbances: vec![],
             }),
             lab: None,

@@ -79,6 +79,7 @@ mod tests {
             windows: None,
             phases: Vec::new(),
             spent: Default::default(),
+            calls: None,
             disturbances: vec![],
         };
         Trial {

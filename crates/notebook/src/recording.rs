@@ -6,6 +6,7 @@ use crate::reading::{self, Problem};
 use crate::record;
 use crate::run_folder::EVENTS;
 use crate::trace::{TraceReader, TraceSink};
+use domain::calls::Calls;
 use domain::order;
 use domain::outcome::Metric;
 use domain::phase::Phase;
@@ -55,6 +56,8 @@ pub struct Recording {
     pub windows: Option<GovernorWindows>,
     /// What threads spent their time on, by role; empty where no switches were recorded.
     pub spent: BTreeMap<Role, Spent>,
+    /// System calls and what filesystems made of them; `None` where they were not recorded.
+    pub calls: Option<Calls>,
     /// What was done from one mark to the next; empty where nobody marked anything.
     pub phases: Vec<Phase>,
     /// The recorder's own account.

@@ -370,6 +370,7 @@ fn a_recording_is_read_back_with_its_trace() {
         windows: None,
         phases: vec![],
         spent: Default::default(),
+        calls: None,
         recorder: domain::trial::RecorderReport {
             samples: 300,
             missed: 1,

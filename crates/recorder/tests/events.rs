@@ -7,6 +7,7 @@ mod memory;
 
 use disk::Loop;
 use domain::Nanos;
+use domain::calls::{Call, Called, Calls};
 use domain::event_set::Sets;
 use domain::profile::Subsystem;
 use domain::trace::Role;
@@ -292,6 +293,125 @@ fn how_a_device_is_used_is_seen_in_what_it_is_given_in_passing() {
     let waited_for = used(&["if=/dev/zero", &output, "bs=16k", "count=200", "oflag=direct"]).writes;
     assert!(waited_for.bios >= 180 && waited_for.share_synchronous() > Some(0.9), "{waited_for:?}");
     assert!(waited_for.share_in_order() > Some(0.9), "{waited_for:?}");
+}
+
+/// ext4 on a disk, unmounted when dropped; before its disk is released.
+struct Ext4<'a> {
+    place: PathBuf,
+    disk: &'a Loop,
+}
+
+impl<'a> Ext4<'a> {
+    /// Says why there is none.
+    fn on(disk: &'a Loop, folder: &Path) -> Option<Self> {
+        let place = folder.join("mounted");
+        fs::create_dir(&place).unwrap();
+        let run = |program: &str, arguments: &[&std::ffi::OsStr]| {
+            let ended = Command::new(program).args(arguments).output();
+            let is_done = ended.as_ref().is_ok_and(|output| output.status.success());
+            if !is_done {
+                eprintln!("skipped: {program}: {ended:?}");
+            }
+            is_done
+        };
+        let device = disk.0.as_ref();
+        let is_there =
+            run("mkfs.ext4", &["-q".as_ref(), device]) && run("mount", &[device, place.as_os_str()]);
+        is_there.then_some(Self { place, disk })
+    }
+
+    /// What fio says of its own writes and syncs of a file here: writes, their bytes, calls of fdatasync.
+    fn written_by_fio(&self, follow: impl FnOnce(u32)) -> Option<[u64; 3]> {
+        let mut fio = Command::new("fio");
+        fio.args(["--name=w", "--rw=randwrite", "--bs=4k", "--size=8m", "--ioengine=psync", "--fdatasync=1"]);
+        fio.arg(format!("--directory={}", self.place.display())).arg("--output-format=json");
+        let Ok(child) = fio.stdout(std::process::Stdio::piped()).process_group(0).spawn() else {
+            eprintln!("skipped: no fio can be started");
+            return None;
+        };
+        follow(child.id());
+        let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let number = |section: &str, name: &str| {
+            let of = text.split_once(&format!("\"{section}\" : {{")).unwrap().1;
+            let value = of.split_once(&format!("\"{name}\" : ")).unwrap().1;
+            value.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse::<u64>().unwrap()
+        };
+        Some([number("write", "total_ios"), number("write", "io_bytes"), number("sync", "N")])
+    }
+}
+
+impl Drop for Ext4<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.place).status();
+    }
+}
+
+/// One kind of the workload's calls; the sums of its parts are checked.
+fn of_workload(calls: &Calls, call: Call) -> Called {
+    let of = calls.of.get(&(Role::Workload, call)).cloned().unwrap_or_default();
+    assert_eq!(of.spent.all(), of.took.sum, "{call:?}: {of:?}");
+    let around = of.with_bios.times().into_iter().fold(Nanos::ZERO, Nanos::saturating_add);
+    assert!(around <= of.took.sum, "{call:?}: {of:?}");
+    of
+}
+
+#[test]
+fn what_ext4_makes_of_writes_and_syncs_is_what_fio_and_diskstats_counted() {
+    let Some(_alone) = can_record() else { return };
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let Some(disk) = Loop::new(memory.path()) else {
+        return eprintln!("skipped: no loop device can be made");
+    };
+    let Some(ext4) = Ext4::on(&disk, memory.path()) else { return };
+    let mut complete = None;
+    testing::on_a_quiet_host(|| {
+        let (mut by_fio, mut grown) = (None, [0; 4]);
+        let (recording, facts, _folder) = record_in(Roots::default(), "default,calls", None, |recorder| {
+            let before = ext4.disk.counters();
+            by_fio = ext4.written_by_fio(|pid| recorder.follow(pid));
+            // What still waits to be written back is of this load too.
+            Command::new("sync").arg("-f").arg(&ext4.place).status().unwrap();
+            let after = ext4.disk.counters();
+            grown = std::array::from_fn(|at| after[at] - before[at]);
+        });
+        let Some(by_fio) = by_fio else { return Ok(()) };
+        let Some(calls) = facts.calls.clone() else {
+            eprintln!("skipped: {:?}", recording.report().absent);
+            return Ok(());
+        };
+        // What this kernel's perf drops is of idle CPUs and their interrupts, mostly: these are of threads.
+        let of_threads = |name: &str| name.starts_with("syscalls/") || name == "block/block_bio_queue";
+        let dropped = facts.kinds.iter().filter(|(name, _)| of_threads(name)).map(|(_, kind)| kind.lost);
+        let dropped = dropped.sum::<u64>();
+        if dropped > 0 {
+            eprintln!("skipped: {dropped} events of calls and bios were dropped or lost");
+            return Ok(());
+        }
+        let (write, sync) = (of_workload(&calls, Call::Pwrite), of_workload(&calls, Call::Fdatasync));
+        let by_events = [write.count, write.bytes.get(), sync.count];
+        let own = calls.queued.iter().flatten().filter(|((device, ..), _)| device == disk.name());
+        let written = own.filter(|((.., op), _)| *op == Op::Write).map(|(_, bios)| bios.sectors).sum::<u64>();
+        let lacks = written.abs_diff(grown[3]) * 100 > grown[3];
+        if by_events != by_fio || lacks {
+            return Err(format!("{by_events:?} by events, {by_fio:?} by fio; {written} sectors, {grown:?}"));
+        }
+        complete = Some((facts, calls, write, sync));
+        Ok(())
+    });
+    let Some((facts, calls, write, sync)) = complete else { return };
+    let used = facts.roles[&Role::Workload].cpu_ns;
+    assert!(write.spent.cpu_ns + sync.spent.cpu_ns <= used, "{write:?} {sync:?} {used}");
+    // A write goes into the page cache. Who syncs writes the data, and waits for the device and the journal.
+    assert!(write.share_without_bios() > Some(0.9), "{write:?}");
+    assert!(sync.with_bios.count * 10 > sync.count * 9 && sync.share_without_bios() < Some(0.1), "{sync:?}");
+    assert!(sync.with_bios.followed * 10 > sync.with_bios.count * 9, "{sync:?}");
+    assert!(sync.waited_for(Role::Journal) > Nanos::ZERO && sync.with_bios.below > Nanos::ZERO, "{sync:?}");
+    let blocked = sync.spent.wait_ns.iter().sum::<u64>();
+    assert!(blocked > sync.spent.cpu_ns, "it waits for more than it computes: {sync:?}");
+    let of = |role| calls.queued.as_ref().unwrap()[&(disk.name().to_owned(), role, Op::Write)];
+    let times = |role| calls.amplification(Op::Write, of(role)).unwrap();
+    assert!((0.9..1.1).contains(&times(Role::Workload)), "each block is written once: {calls:?}");
+    assert!(times(Role::Journal) > 0.01, "{calls:?}");
 }
 
 /// Between two threads, each of which waits for the other: so many times two wake-ups and switches.

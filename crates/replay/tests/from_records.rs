@@ -49,6 +49,7 @@ fn trial() -> Trial {
         windows: None,
         phases: vec![],
         spent: Default::default(),
+        calls: None,
         disturbances: vec![],
     };
     Trial {

@@ -1,6 +1,8 @@
 //! A summary and its findings for other programs: a view of its own, so that our types may change while the
 //! schema does not. Values are in base units; what is not known is `null`.
 
+mod calls;
+
 use crate::front::{self, Choice};
 use crate::published::agrees_word;
 use crate::states::{self, ResidencyView};
@@ -11,6 +13,7 @@ use analysis::costs::{self, Cost};
 use analysis::published::{Beside, Estimate};
 use analysis::stats::interval::Interval;
 use analysis::summary::{CellSummary, Comparison, Excluded, Point};
+use calls::CallsView;
 use domain::finding::{Finding, Gain, NotMeasured};
 use domain::ids::{CellId, TrialKey};
 use domain::inert;
@@ -261,6 +264,9 @@ struct CellView<'a> {
     /// What devices that stand on others made of what they were given, where requests were recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     layers: Vec<LayerView>,
+    /// What threads did in system calls, and what filesystems made of these, where they were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<CallsView>,
     trials: Vec<TrialView>,
 }
 
@@ -575,6 +581,7 @@ fn cell_view<'a>(report: &Report, cell: &'a CellSummary) -> CellView<'a> {
         threads: threads(report, cell),
         requests: cell_events::served(report.data, &cell.cell).into_iter().map(served_view).collect(),
         layers: cell_events::layers(report.data, &cell.cell).into_iter().map(layer_view).collect(),
+        calls: cell_events::calls(report.data, &cell.cell).map(CallsView::of),
         trials: cell.points.iter().map(counted).chain(cell.excluded.iter().map(left_out)).collect(),
     }
 }

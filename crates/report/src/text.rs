@@ -8,9 +8,11 @@ use crate::wording::one_line;
 use crate::{ComparisonReport, Report, sections};
 use analysis::residency::Residency;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width as ComfyWidth, presets};
+use domain::calls::Calls;
 use domain::inert;
 use domain::phase::Phase;
 use domain::profile::Profile;
+use domain::time::Nanos;
 use domain::trial::Trial;
 use std::fmt::{Display, Write};
 
@@ -48,6 +50,17 @@ impl Wide {
     /// What CPU time was spent in.
     pub fn profile_text(self, of: &Profile) -> String {
         rendered(&sections::profile(of), self)
+    }
+
+    /// How long system calls took that were recorded for so long, and what filesystems made of them.
+    pub fn calls_text(self, of: &Calls, time: Nanos) -> String {
+        let tables = sections::calls_of(of, time).into_iter();
+        // What figures are stands in the report.
+        let titled = |(title, blocks): (&'static str, Vec<Block>)| {
+            let tables = blocks.into_iter().filter(|block| matches!(block, Block::Table(_)));
+            std::iter::once(sections::heading(title)).chain(tables).collect::<Vec<_>>()
+        };
+        rendered(&tables.flat_map(titled).collect::<Vec<_>>(), self)
     }
 
     /// What was done from mark to mark; empty where nothing was marked.

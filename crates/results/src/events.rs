@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use domain::Nanos;
+use domain::calls::{Call, Called, Queued};
 use domain::ids::{RunId, TrialKey};
 use domain::inert::Lines;
 use domain::order;
@@ -13,6 +14,7 @@ use domain::units::Bytes;
 use events::Facts;
 use events::facts::{Counted, Done, Spent, Wait};
 use notebook::Notebook;
+use report::Wide;
 use serde_json::{Value, json};
 use std::io::{self, BufReader};
 
@@ -58,6 +60,10 @@ pub fn events_text(facts: &Facts) -> Lines {
     tasks(facts, &mut text);
     work(facts, &mut text);
     devices(facts, &mut text);
+    if let Some(calls) = &facts.calls {
+        text.blank();
+        Wide(crate::recorded::COLUMNS).calls_text(calls, facts.span).lines().for_each(|line| text.line(line));
+    }
     text
 }
 
@@ -235,6 +241,44 @@ pub(crate) fn events_json(facts: &Facts) -> Value {
             "passed": passage.passed.iter().map(passed).collect::<Vec<_>>(),
         })
     };
+    let called = |((role, call), of): (&(Role, Call), &Called)| {
+        let woken_by = of.woken_by.iter().map(|(role, time)| (role.name().to_owned(), json!(time.get())));
+        let [before, below, between, after] = of.with_bios.times().map(Nanos::get);
+        json!({
+            "role": role.name(),
+            "call": call.name(),
+            "count": of.count,
+            "failed": of.failed,
+            "bytes": of.bytes.get(),
+            "followed": of.took.count,
+            "whole_ns": of.took.sum.get(),
+            "p99_ns": of.took.quantile(0.99).map(Nanos::get),
+            "spent": spent(&of.spent),
+            "woken_by_ns": woken_by.collect::<serde_json::Map<_, _>>(),
+            "with_bios": {
+                "count": of.with_bios.count,
+                "bios": of.with_bios.bios.count,
+                "sectors": of.with_bios.bios.sectors,
+                "followed": of.with_bios.followed,
+                "before_ns": before,
+                "below_ns": below,
+                "between_ns": between,
+                "after_ns": after,
+            },
+        })
+    };
+    let queued = |queued: &Queued| {
+        let one = queued.iter().map(|((device, role, op), bios)| {
+            json!({
+                "device": device,
+                "role": role.name(),
+                "op": op.name(),
+                "count": bios.count,
+                "sectors": bios.sectors,
+            })
+        });
+        one.collect::<Vec<_>>()
+    };
     json!({
         "span_ns": facts.span.get(),
         "is_whole": facts.is_whole,
@@ -244,5 +288,7 @@ pub(crate) fn events_json(facts: &Facts) -> Value {
         "roles": facts.roles.iter().map(|(role, sums)| (role.name().to_owned(), spent(sums))).collect::<serde_json::Map<_, _>>(),
         "devices": facts.devices.iter().map(device).collect::<Vec<_>>(),
         "layers": facts.passages.iter().map(layer).collect::<Vec<_>>(),
+        "calls": facts.calls.as_ref().map(|calls| calls.of.iter().map(called).collect::<Vec<_>>()),
+        "queued": facts.calls.as_ref().and_then(|calls| calls.queued.as_ref().map(queued)),
     })
 }

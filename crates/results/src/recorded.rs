@@ -31,7 +31,7 @@ const SCHEMA: u32 = 1;
 const MAX_THREADS: usize = 5;
 
 /// The width of the table of what CPU time was spent in.
-const COLUMNS: usize = 80;
+pub(crate) const COLUMNS: usize = 80;
 
 /// As lines; `place` is where it is kept: its run, else its folder.
 pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl Display) -> Lines {

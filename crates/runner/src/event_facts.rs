@@ -2,6 +2,7 @@
 
 use crate::Error;
 use domain::Nanos;
+use domain::calls::Calls;
 use domain::event_set::Sets;
 use domain::inventory::Cpufreq;
 use domain::profile::Profile;
@@ -45,6 +46,7 @@ impl TrialEvents {
                 measurement.profile = sums.profile;
                 measurement.windows = sums.windows;
                 measurement.spent = sums.spent;
+                measurement.calls = sums.calls;
             }
             Err(error) => warnings.push(format!("nothing is known of events: {error}")),
         }
@@ -64,6 +66,8 @@ pub struct Sums {
     pub windows: Option<GovernorWindows>,
     /// What threads spent their time on, by role.
     pub spent: BTreeMap<Role, Spent>,
+    /// System calls, and what filesystems made of them.
+    pub calls: Option<Calls>,
 }
 
 impl Sums {
@@ -83,6 +87,7 @@ impl Sums {
         let spent = facts.roles.iter().filter(|(_, spent)| spent.all() > Nanos::ZERO);
         Self {
             profile: facts.profile.take(),
+            calls: facts.calls.clone(),
             windows: cpufreq.and_then(|cpufreq| GovernorWindows::of(windows, &facts.policies, cpufreq)),
             spent: spent.map(|(role, spent)| (*role, *spent)).collect(),
         }

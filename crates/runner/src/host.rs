@@ -321,6 +321,7 @@ fn bare(outcome: Outcome, argv: Vec<String>, ended: &Ended) -> Measurement {
         windows: None,
         phases: Vec::new(),
         spent: Default::default(),
+        calls: None,
         recorder: None,
         disturbances: Vec::new(),
     }

@@ -172,6 +172,7 @@ impl RunningLoadBench<'_> {
             windows: None,
             phases: Vec::new(),
             spent: Default::default(),
+            calls: None,
             disturbances: Vec::new(),
         };
         recorded.complete(measurement, BTreeMap::new(), false, sink)

@@ -184,6 +184,7 @@ fn settings_are_back_whatever_the_bench_says() {
         windows: None,
         phases: vec![],
         spent: Default::default(),
+        calls: None,
         disturbances: vec![],
     };
     let mut bench = ScriptedBench::new([

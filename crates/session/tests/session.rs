@@ -111,6 +111,7 @@ fn answer(value: f64) -> Scripted {
         windows: None,
         phases: vec![],
         spent: Default::default(),
+        calls: None,
         disturbances: Vec::new(),
     }))
 }

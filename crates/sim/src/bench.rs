@@ -117,6 +117,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
         windows: None,
         phases: vec![],
         spent: Default::default(),
+        calls: None,
         disturbances,
     };
     let events = world.events();

@@ -99,6 +99,11 @@ impl Cpu {
         Some((tid, ns))
     }
 
+    /// Whether it is known to run this thread.
+    pub fn is_running(&self, tid: u32) -> bool {
+        !self.is_lost && self.running == Some(tid)
+    }
+
     /// Until when all is accounted: its last event that says who ran.
     pub fn accounted(&self) -> u64 {
         self.accounted

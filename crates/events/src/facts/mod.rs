@@ -5,6 +5,7 @@
 //! without `CONFIG_IRQ_TIME_ACCOUNTING`.
 
 mod accesses;
+mod calls;
 mod cpus;
 mod intervals;
 mod passages;
@@ -21,16 +22,18 @@ pub use windows::SAMPLES_LOAD;
 
 use crate::Result;
 use crate::decode::{Losses, decode};
-use crate::event::{Comm, Event, What};
+use crate::event::{Comm, Context, Event, Left, Span, What};
 use crate::file::Tables;
 use crate::held_off::HeldOff;
 use crate::profile::{self, Seen};
 use crate::requests::Ended;
 use crate::subsystem::plain;
 use accesses::Patterns;
+use calls::{SystemCalls, Who};
 use cpus::{Cpu, IDLE};
 use domain::Nanos;
 use domain::access::AccessPattern;
+use domain::calls::Calls;
 use domain::passage::Passage;
 use domain::profile::Profile;
 use domain::request::{Op, Served};
@@ -73,6 +76,8 @@ pub struct Facts {
     pub devices: BTreeMap<(String, Op), Done>,
     /// By device and operation, what the kernel summed up itself, where that was done without events.
     pub served: BTreeMap<(String, Op), Served>,
+    /// System calls, and what filesystems made of them; `None` where they were not recorded.
+    pub calls: Option<Calls>,
     /// What devices that stand on others made of what they were given.
     pub passages: BTreeMap<String, Passage>,
     /// How devices were used, by their names.
@@ -177,6 +182,7 @@ struct Collecting<'t, F> {
     tasks: Tasks<'t>,
     requests: Requests<'t>,
     passages: Passages<'t>,
+    calls: SystemCalls<'t>,
     patterns: Patterns,
     executions: Executions,
     decisions: Decisions,
@@ -197,6 +203,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             tasks: Tasks::new(tables, begin),
             requests: Requests::new(tables),
             passages: Passages::new(tables),
+            calls: SystemCalls::new(tables),
             patterns: Patterns::default(),
             executions: Executions::default(),
             decisions: Decisions::default(),
@@ -222,14 +229,23 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
                 }
                 if prev != IDLE {
                     self.tasks.leaves(now, prev, prev_comm, left);
+                    self.calls.leaves(now, cpu, prev, before.is_some());
+                    if left == Left::Dead {
+                        self.calls.dies(prev);
+                    }
                 }
                 if next != IDLE {
                     let before = self.tasks.runs(now, next, next_comm);
+                    self.calls.runs(now, cpu, next, before.as_ref());
                     self.did_not_run(now, before);
                 }
             }
             What::Waking { tid: woken, .. } => {
                 let before = self.tasks.wakes(now, cpu, tid, context, woken);
+                if self.calls.holds(woken) {
+                    let by = self.who(tid, context);
+                    self.calls.woken(now, woken, before.and_then(|before| before.wait), by);
+                }
                 self.did_not_run(now, before);
             }
             What::Fork { parent, child } => self.tasks.forks(now, parent, child),
@@ -260,7 +276,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             What::SoftirqEnd => self.of_cpu(now, cpu.into(), IN_SOFTIRQ, |cpu| cpu.softirq(now, None)),
             What::BioQueue { span, op, purpose } => {
                 self.requests.queued(now, &span, op);
-                self.passages.queued(now, &span, op);
+                self.queues(now, tid, context, &span, op);
                 self.patterns.queued(self.tables.disk_of(span.device), &span, op, purpose);
             }
             What::BioRemap { span, from, from_sector, op } => {
@@ -283,6 +299,17 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
                 let ended = self.requests.bio_completed(now, &span, op, failed);
                 self.request(now, ended, op, failed);
             }
+            // An idle CPU calls nobody.
+            What::CallBegin { .. } | What::CallEnd { .. } if tid == IDLE => {}
+            What::CallBegin { call } => {
+                self.is_seen(now, cpu, tid);
+                self.calls.begins(now, cpu, tid, call);
+            }
+            What::CallEnd { call, returned } => {
+                let on = self.is_seen(now, cpu, tid).then_some(cpu);
+                let (thread, _) = self.tasks.thread(tid);
+                self.calls.ends(now, on, tid, thread.role(None), call, returned);
+            }
             What::Lost { count } => {
                 self.lost(cpu);
                 self.give(now, now, Did::Lost { cpu, count });
@@ -291,6 +318,50 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             // An end is seen by its last switch.
             What::Exit { .. } | What::Other => {}
         }
+        for (call, is_doubtful) in self.passages.ended.drain(..) {
+            self.calls.bio_ended(now, call, is_doubtful);
+        }
+    }
+
+    /// A bio is given to a device: by a system call where its thread is in one.
+    fn queues(&mut self, now: u64, tid: u32, context: Context, span: &Span, op: Op) {
+        let call = self.calls.of_thread(tid).filter(|_| !context.is_interrupt());
+        let is_on_top = self.passages.queued(now, span, op, call);
+        if !self.calls.is_recorded() {
+            return;
+        }
+        if is_on_top {
+            let who = self.who(tid, context);
+            self.calls.counts(span, op, who);
+        }
+        let is_flush = span.sectors == 0 && self.passages.is_followed();
+        if let Some(call) = call.filter(|_| is_on_top || is_flush) {
+            self.calls.queued(now, call, span);
+        }
+    }
+
+    /// Whose thread does something, or an interrupt.
+    fn who(&mut self, tid: u32, context: Context) -> Who {
+        if context.is_interrupt() {
+            return Who::Role(Role::Interrupt);
+        }
+        let (thread, function) = self.tasks.thread(tid);
+        Who::of(&thread, function)
+    }
+
+    /// A thread is seen on a CPU; whether it was known that it runs there. If so it has run until now,
+    /// whatever is lost from here on; else the time until now is not known.
+    fn is_seen(&mut self, now: u64, cpu: u16, tid: u32) -> bool {
+        let begin = self.begin;
+        let at = self.cpus.entry(cpu).or_insert_with(|| Cpu::new(begin));
+        if !self.calls.has_switches() {
+            return false;
+        }
+        let was_known = at.is_running(tid);
+        if let Some((tid, ns)) = at.until(now, tid) {
+            self.ran(now, cpu, tid, ns, None);
+        }
+        was_known
     }
 
     /// A kworker's time until now belongs to what it did before.
@@ -423,6 +494,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
         self.tasks.lost(cpu);
         self.requests.lost();
         self.passages.lost();
+        self.calls.lost();
         self.executions.lost();
     }
 
@@ -465,6 +537,8 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
             let of = work.entry(name.unwrap_or_else(|| format!("{address:#x}"))).or_insert((0, Nanos::ZERO));
             *of = (of.0 + count, Nanos::new(of.1.get().saturating_add(ns)));
         }
+        let plain_names = symbols.iter().map(|(address, name)| (*address, plain(name).to_owned())).collect();
+        let calls = self.calls.finish(&plain_names, self.passages.is_followed());
         let named = |device| tables.device_name(device);
         let mut windows: Bounded = [
             (
@@ -494,6 +568,7 @@ impl<'t, F: FnMut(&Interval)> Collecting<'t, F> {
                 .iter()
                 .map(|((d, op), served)| ((named(*d), *op), served.clone()))
                 .collect(),
+            calls,
             passages: self.passages.finish(),
             accesses: self.patterns.finish().map(|(disk, pattern)| (named(disk), pattern)).collect(),
             windows,

@@ -17,7 +17,7 @@
 //!   that is seen is passed on there. Nor is what md writes for itself: superblocks, bitmaps, a resync.
 //! - A write that asks for a flush behind it ends below with its data.
 
-use crate::bios::{Bio, Id, OnTheirWay};
+use crate::bios::{Bio, CallId, Id, OnTheirWay};
 use crate::event::Span;
 use crate::file::Tables;
 use domain::Nanos;
@@ -43,6 +43,9 @@ pub struct Passages<'t> {
     /// Pairs of which bios below were seen to be queued: they are clones.
     cloned: BTreeSet<(u32, u32)>,
     bios: OnTheirWay,
+    /// Of bios that system calls queued and that are on their way no more: the call, and whether it is not
+    /// known when they ended. Who asks takes them away.
+    pub ended: Vec<(CallId, bool)>,
 }
 
 impl<'t> Passages<'t> {
@@ -55,17 +58,24 @@ impl<'t> Passages<'t> {
             passed: BTreeMap::new(),
             cloned: BTreeSet::new(),
             bios: OnTheirWay::default(),
+            ended: Vec::new(),
         }
     }
 
-    /// A bio is given to a device.
-    pub fn queued(&mut self, now: u64, span: &Span, op: Op) {
+    /// Whether it is known which bios layers pass on, and when bios end.
+    pub fn is_followed(&self) -> bool {
+        self.is_followed
+    }
+
+    /// A bio is given to a device, by a system call or not; whether it reads or writes and no layer passed it
+    /// on.
+    pub fn queued(&mut self, now: u64, span: &Span, op: Op, call: Option<CallId>) -> bool {
         let (disk, op) = (self.tables.disk_of(span.device), kind(span, op));
         if let Some(given) = self.given(disk, op) {
             given.bios.add(Bios::one(span.sectors.into()));
         }
         if !self.follows(op) {
-            return;
+            return false;
         }
         let mut known = self.bios.at(disk, span.sector, op);
         let is_announced = |id: &Id| self.bios.get(*id).is_some_and(|bio| !bio.is_queued);
@@ -75,8 +85,9 @@ impl<'t> Passages<'t> {
         known.into_iter().for_each(|id| self.give_up(id));
         match announced {
             Some(id) => self.begins(id, now, span, is_doubtful),
-            None => drop(self.insert(Bio { is_queued: true, is_doubtful, ..bio(disk, span, op, now) })),
+            None => drop(self.insert(Bio { is_queued: true, is_doubtful, call, ..bio(disk, span, op, now) })),
         }
+        announced.is_none()
     }
 
     /// One that was announced is queued.
@@ -256,6 +267,7 @@ impl<'t> Passages<'t> {
 
     fn insert(&mut self, bio: Bio) -> Id {
         if self.bios.len() >= MAX_ON_THEIR_WAY {
+            self.ended.extend(self.bios.calls().map(|call| (call, true)));
             self.bios.forget();
         }
         self.bios.insert(bio)
@@ -272,7 +284,8 @@ impl<'t> Passages<'t> {
 
     fn give_up(&mut self, id: Id) {
         self.doubt(id);
-        self.bios.remove(id);
+        let call = self.bios.remove(id).and_then(|bio| bio.call);
+        self.ended.extend(call.map(|call| (call, true)));
     }
 
     /// A bio has ended, and with it the one above that it is itself.
@@ -280,6 +293,7 @@ impl<'t> Passages<'t> {
         let mut ended = Some(id);
         while let Some(bio) = ended.take().and_then(|id| self.bios.remove(id)) {
             self.count(&bio, now);
+            self.ended.extend(bio.call.map(|call| (call, bio.is_doubtful)));
             let Some((id, parent)) = bio.parent.and_then(|id| Some((id, self.bios.get_mut(id)?))) else {
                 return;
             };
@@ -323,6 +337,7 @@ fn bio(device: u32, span: &Span, op: Op, now: u64) -> Bio {
         is_doubtful: false,
         above: None,
         parent: None,
+        call: None,
         left: sectors,
         below: Default::default(),
     }

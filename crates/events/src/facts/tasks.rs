@@ -145,6 +145,18 @@ impl<'t> Tasks<'t> {
         (thread, function)
     }
 
+    /// Who a thread is, and what it executes as a kworker. Until it has switched its name is that which it
+    /// had when all was declared.
+    pub fn thread(&mut self, tid: u32) -> (Thread, Option<u64>) {
+        let tables = self.tables;
+        let task = self.task(tid);
+        let mut thread = task.thread(tid);
+        if let Some(known) = tables.tasks.get(&tid).filter(|_| thread.name == Comm::default()) {
+            thread.name = Comm::of(&known.name);
+        }
+        (thread, task.work)
+    }
+
     /// It leaves its CPU.
     pub fn leaves(&mut self, now: u64, tid: u32, name: Comm, left: Left) {
         let task = self.task(tid);

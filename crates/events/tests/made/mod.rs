@@ -27,15 +27,20 @@ impl File {
 
     /// The same of a trace whose time was zero when the monotonic clock showed this.
     pub fn since(origin: Nanos) -> Self {
-        Self::of(origin, 2)
+        Self::of(origin, 2, |_| true)
+    }
+
+    /// With those formats alone whose names fit.
+    pub fn with_formats(fits: impl Fn(&str) -> bool) -> Self {
+        Self::of(Nanos::ZERO, 2, fits)
     }
 
     /// The same for so many CPUs.
     pub fn of_cpus(cpus: u32) -> Self {
-        Self::of(Nanos::ZERO, cpus)
+        Self::of(Nanos::ZERO, cpus, |_| true)
     }
 
-    fn of(origin: Nanos, cpus: u32) -> Self {
+    fn of(origin: Nanos, cpus: u32, fits: impl Fn(&str) -> bool) -> Self {
         let head = Head {
             origin,
             start: Timestamp::from_unix_nanos(0),
@@ -47,6 +52,9 @@ impl File {
         file.frame(Kind::Head, 0, &head.bytes());
         for text in FORMATS.split("== ").skip(1) {
             let (name, format) = text.split_once('\n').unwrap();
+            if !fits(name) {
+                continue;
+            }
             file.formats.insert(name.to_owned(), Format::parse(format).unwrap());
             file.frame(Kind::Format, 0, text.as_bytes());
         }

@@ -172,6 +172,7 @@ fn pretty(record: &impl serde::Serialize) -> String {
 pub(crate) mod tests {
     use super::*;
     use domain::access::{AccessPattern, Accesses};
+    use domain::calls::{Call, Called, Calls, WithBios};
     use domain::energy::{EnergyAccount, EnergySource};
     use domain::ids::{CellId, RunId, TrialKey};
     use domain::inventory::CpuList;
@@ -192,7 +193,7 @@ pub(crate) mod tests {
         CpuChange, DiskTotals, Disturbance, Measurement, Origin, Provenance, RecorderReport, ThreadTime,
         Validity,
     };
-    use domain::units::{Hertz, Microjoules, Unit};
+    use domain::units::{Bytes, Hertz, Microjoules, Unit};
     use domain::windows::{Boundary, GovernorWindows, Windows};
     use expect_test::expect;
     use proptest::collection::{btree_map, vec};
@@ -307,6 +308,39 @@ pub(crate) mod tests {
             .prop_map(|(cpu_ns, ready_ns, wait_ns, switches)| Spent { cpu_ns, ready_ns, wait_ns, switches })
     }
 
+    fn calls() -> impl Strategy<Value = Calls> {
+        let with_bios =
+            any::<([u64; 4], [u64; 4])>().prop_map(|([count, bios, sectors, followed], times)| {
+                let [before, below, between, after] = times.map(Nanos::new);
+                WithBios {
+                    count,
+                    bios: Bios { count: bios, sectors },
+                    followed,
+                    before,
+                    below,
+                    between,
+                    after,
+                }
+            });
+        let woken_by = btree_map(role(), nanos(), 0..3);
+        let called = (any::<[u64; 3]>(), served(), spent(), woken_by, with_bios).prop_map(
+            |([count, failed, bytes], served, spent, woken_by, with_bios)| Called {
+                count,
+                failed,
+                bytes: Bytes::new(bytes),
+                took: served.service,
+                spent,
+                woken_by,
+                with_bios,
+            },
+        );
+        let call = prop::sample::select(Call::ALL.to_vec());
+        let bios = any::<[u64; 2]>().prop_map(|[count, sectors]| Bios { count, sectors });
+        let op = prop::sample::select(Op::ALL.to_vec());
+        let queued = option::of(btree_map((any::<String>(), role(), op), bios, 0..3));
+        (btree_map((role(), call), called, 0..3), queued).prop_map(|(of, queued)| Calls { of, queued })
+    }
+
     fn phase() -> impl Strategy<Value = Phase> {
         (option::of(any::<String>()), nanos(), nanos(), btree_map(any::<String>(), metric(), 0..3))
             .prop_map(|(name, begin, end, metrics)| Phase { name, begin, end, metrics })
@@ -418,13 +452,14 @@ pub(crate) mod tests {
                 option::of(windows()),
                 btree_map(role(), spent(), 0..3),
                 vec(phase(), 0..3),
+                option::of(calls()),
             ),
             option::of(recorder()),
             vec(disturbance(), 0..2),
         )
             .prop_map(
                 |(outcome, commands, duration, roles, threads, disks, events, recorder, disturbances)| {
-                    let (profile, windows, spent, phases) = events;
+                    let (profile, windows, spent, phases, calls) = events;
                     Measurement {
                         outcome,
                         commands,
@@ -435,6 +470,7 @@ pub(crate) mod tests {
                         profile,
                         windows,
                         spent,
+                        calls,
                         phases,
                         recorder,
                         disturbances,

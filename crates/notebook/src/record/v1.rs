@@ -3,11 +3,14 @@
 //! Times are nanoseconds, of the epoch (UTC) where the name begins a point in time; metrics are in the base
 //! unit that they name.
 
+mod calls;
 pub(crate) mod kept;
 mod lab;
 mod measured;
 
 use crate::recording::Recording;
+use calls::CallsRecord;
+use domain::calls::Calls;
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::lab::LabAccount;
 use domain::phase::Phase;
@@ -136,6 +139,8 @@ pub(crate) struct RecordingRecord {
     phases: Vec<PhaseRecord>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     spent: BTreeMap<String, SpentRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    calls: Option<CallsRecord>,
     recorder: RecorderRecord,
 }
 
@@ -289,6 +294,7 @@ impl From<&Recording> for RecordingRecord {
             windows: recording.windows.as_ref().map(WindowsRecord::from),
             phases: recording.phases.iter().map(PhaseRecord::from).collect(),
             spent: spent_records(&recording.spent),
+            calls: recording.calls.as_ref().map(CallsRecord::from),
             recorder: (&recording.recorder).into(),
         }
     }
@@ -314,6 +320,7 @@ impl TryFrom<RecordingRecord> for Recording {
             windows: record.windows.map(GovernorWindows::try_from).transpose()?,
             phases: record.phases.into_iter().map(Phase::from).collect(),
             spent: spent_of(record.spent)?,
+            calls: record.calls.map(Calls::try_from).transpose()?,
             recorder: record.recorder.try_into()?,
         })
     }

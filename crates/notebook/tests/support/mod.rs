@@ -74,6 +74,7 @@ pub fn trial(run: &Run, key: &TrialKey) -> Trial {
             windows: None,
             phases: vec![],
             spent: Default::default(),
+            calls: None,
             disturbances: vec![],
         }),
         lab: None,

@@ -356,7 +356,7 @@ fn every_wrong_value_of_measure_is_said_at_once() {
             line 13, column 13: `measure.threshold`: is not a share; write it as `"5%"` or `0.05`
             line 14, column 15: `measure.drop_caches`: has to be `true` or `false`; this is a string
             line 15, column 12: `measure.interval`: is 1 µs; it has to be from 1 ms to 10.0 s
-            line 16, column 10: `measure.events`: there is no set of events `tea`; there are default, all, power, sched, block, work, timer, lock, irq, hardirq, bios, profile; or `none`
+            line 16, column 10: `measure.events`: there is no set of events `tea`; there are default, all, power, sched, block, work, timer, lock, irq, hardirq, bios, calls, profile; or `none`
             line 17, column 11: `measure.timeout`: is not a span of time; write a number and its unit, `us`, `ms`, `s`, `min` or `h`: `"10ms"`
             line 18, column 10: `measure.settle`: is not a span of time; write a number and its unit, `us`, `ms`, `s`, `min` or `h`: `"10ms"`
             line 19, column 11: `measure.retries`: has to be from 0 to 100

@@ -244,7 +244,10 @@ impl Rings {
                 return points;
             }
         };
-        for name in sets.tracepoints() {
+        let (known, missing): (Vec<&'static str>, Vec<&'static str>) =
+            sets.tracepoints().partition(|name| tracefs.has(name));
+        self.absent.extend(tracefs.lacks(&missing));
+        for name in known {
             match tracefs.describe(name) {
                 Ok(described) => {
                     self.formats.push(format!("{name}\n{}", described.format));

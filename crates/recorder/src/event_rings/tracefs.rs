@@ -1,5 +1,6 @@
 //! Where tracefs is, and the formats of tracepoints in it.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -56,6 +57,27 @@ impl Tracefs {
         let own = detached().map_err(told)?;
         let events = PathBuf::from(format!("/proc/self/fd/{}/events", own.as_raw_fd()));
         Ok(Self { events, _own: Some(own) })
+    }
+
+    /// Whether this kernel has a tracepoint, or a group of them. Where nobody may see that, reading says why.
+    pub fn has(&self, name: &str) -> bool {
+        self.events.join(name).try_exists().unwrap_or(true)
+    }
+
+    /// That this kernel lacks these: one line for all of a group.
+    pub fn lacks(&self, missing: &[&str]) -> Vec<String> {
+        let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for name in missing {
+            groups.entry(name.split_once('/').map_or(*name, |(group, _)| group)).or_default().push(name);
+        }
+        let said = |(group, names): (&str, Vec<&str>)| match names[..] {
+            _ if group == "syscalls" && !self.has(group) => {
+                "no events of system calls: this kernel was built without CONFIG_FTRACE_SYSCALLS".to_owned()
+            }
+            [name] => format!("no event {name}: this kernel has none"),
+            _ => format!("no events {}: this kernel has none", names.join(", ")),
+        };
+        groups.into_iter().map(said).collect()
     }
 
     /// A tracepoint by its name, `group/name`; the text says why it cannot be recorded.
@@ -123,5 +145,25 @@ mod tests {
         assert_eq!(tracefs.describe("power/cpu_idle").unwrap().id, 568);
         let why = tracefs.describe("power/pstate_sample").unwrap_err();
         assert_eq!(why, "no event power/pstate_sample: this kernel has none");
+    }
+
+    #[test]
+    fn a_kernel_without_tracepoints_of_system_calls_says_so_in_one_line() {
+        let sys = tempfile::tempdir().unwrap();
+        let events = sys.path().join("kernel/tracing/events");
+        fs::create_dir_all(events.join("lock")).unwrap();
+        let tracefs = Tracefs::find(sys.path()).unwrap();
+        let missing = ["syscalls/sys_enter_read", "syscalls/sys_exit_read", "lock/contention_begin"];
+        let lock = "no event lock/contention_begin: this kernel has none";
+        assert_eq!(
+            tracefs.lacks(&missing),
+            [lock, { "no events of system calls: this kernel was built without CONFIG_FTRACE_SYSCALLS" }]
+        );
+        // It has others.
+        fs::create_dir_all(events.join("syscalls")).unwrap();
+        assert_eq!(
+            tracefs.lacks(&missing),
+            [lock, { "no events syscalls/sys_enter_read, syscalls/sys_exit_read: this kernel has none" }]
+        );
     }
 }

@@ -3,8 +3,8 @@
 use crate::Report;
 use crate::document::{Block, Table, in_html};
 use crate::sections::{
-    BECAME, BECAME_NOTE, SERVED_NOTE, TIMES, TIMES_NOTE, WAITS_NOTE, layers_table, served_table, spent_note,
-    spent_table, waits_table, windows_notes, windows_table,
+    BECAME, BECAME_NOTE, CallsTable, SERVED_NOTE, TIMES, TIMES_NOTE, WAITS_NOTE, layers_table, served_table,
+    spent_note, spent_table, waits_table, windows_notes, windows_table,
 };
 use crate::wording::cell_label;
 use analysis::cell_events;
@@ -35,6 +35,10 @@ pub(super) fn became(report: &Report) -> Option<Markup> {
 
 pub(super) fn times(report: &Report) -> Option<Markup> {
     noted(TIMES_NOTE, layers_table(report, &TIMES)?)
+}
+
+pub(super) fn calls(report: &Report, of: &CallsTable) -> Option<Markup> {
+    noted(of.note, of.of_cells(report)?)
 }
 
 fn noted(note: &str, table: Table) -> Option<Markup> {

@@ -1,6 +1,7 @@
 //! What a report says, as blocks of the document model: a run, a recording, a trial, a comparison. Text and
 //! Markdown are these documents; the page draws its own pictures and takes the blocks that have none.
 
+mod calls;
 mod comparison;
 mod costs;
 mod factors;
@@ -20,6 +21,7 @@ mod virtual_machine;
 mod waits;
 mod windows;
 
+pub(crate) use calls::{CallsTable, MADE, TOOK, WAY, calls_of, times};
 pub(crate) use comparison::comparison;
 pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, energy_note, trade_off, work_table};
 pub(crate) use layers::{BECAME, BECAME_NOTE, BECAME_TITLE, TIMES, TIMES_NOTE, TIMES_TITLE, layers_table};
@@ -35,7 +37,7 @@ pub(crate) use windows::{WINDOWS_TITLE, median, windows_notes, windows_table};
 
 use crate::document::{Block, Rich, Table};
 
-fn heading(title: impl AsRef<str>) -> Block {
+pub(crate) fn heading(title: impl AsRef<str>) -> Block {
     Block::Heading(2, Rich::plain(title))
 }
 

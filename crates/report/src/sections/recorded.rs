@@ -1,5 +1,6 @@
 //! Of a recording, what its one trial has.
 
+use super::calls::calls_of;
 use super::layers::{BECAME, BECAME_NOTE, BECAME_TITLE, TIMES, TIMES_NOTE, TIMES_TITLE, layers_of};
 use super::phases::{PHASES_TITLE, phases};
 use super::profile::profile;
@@ -51,7 +52,9 @@ pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Vec<Block>)>
         (BECAME_TITLE, layers(&BECAME, BECAME_NOTE)),
         (TIMES_TITLE, layers(&TIMES, TIMES_NOTE)),
     ];
-    parts.into_iter().filter(|(_, blocks)| !blocks.is_empty()).collect()
+    let calls = measurement.calls.as_ref().map(|calls| calls_of(calls, measurement.duration));
+    let parts = parts.into_iter().filter(|(_, blocks)| !blocks.is_empty());
+    parts.chain(calls.into_iter().flatten()).collect()
 }
 
 /// How many threads a recording's report names; its trial has more.

@@ -1,5 +1,6 @@
 //! A run as a document: the answer first, then the figures, then what they rest on.
 
+use super::calls::calls;
 use super::costs::costs;
 use super::factors::{effects, processors};
 use super::findings::{findings, not_measured, titles};
@@ -69,6 +70,7 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         windows_of_cells(report),
         waits(report),
         layers(report),
+        calls(report),
         server(report),
         virtual_machine(report),
         findings("Findings in full", report),

@@ -194,6 +194,7 @@ pub fn trial(study: &Study, cell: &Cell, block: u32, throughput: f64) -> Trial {
             windows: None,
             phases: vec![],
             spent: Default::default(),
+            calls: None,
             disturbances: vec![],
         }),
         lab: None,

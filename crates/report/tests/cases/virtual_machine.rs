@@ -1,6 +1,7 @@
 //! A run in the lab: the governors of an encrypted volume, with the figures of a real one.
 
 use super::{Case, bare, factor, measured, study, trace};
+use domain::calls::{Call, Called, Calls, WithBios};
 use domain::lab::{DiskService, Lab, LabAccount, Pacing, StateRecord, VcpuRecord};
 use domain::passage::{Bios, Given, Passage, Passed};
 use domain::plan::Plan;
@@ -8,10 +9,12 @@ use domain::profile::{Interrupts, Profile, Subsystem};
 use domain::request::Op;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
+use domain::spent::{Spent, Wait};
 use domain::time::Nanos;
+use domain::took::Took;
 use domain::trace::{FrequencySource, Role};
 use domain::trial::{DiskTotals, Provenance};
-use domain::units::{Hertz, Microjoules};
+use domain::units::{Bytes, Hertz, Microjoules};
 use domain::windows::{GovernorWindows, Windows};
 use report::TraceView;
 use std::collections::BTreeMap;
@@ -154,6 +157,58 @@ fn volume() -> Vec<DiskTotals> {
     vec![layer("md0", &["sda", "sdb"], 19_800, [1, 446, 3]), layer("dm-0", &["md0"], 0, [5, 450, 745])]
 }
 
+/// Writes into the page cache, and syncs that wait for the journal.
+fn calls() -> Calls {
+    let took = |count: u64, each: u64| {
+        let mut took = Took::default();
+        (0..count).for_each(|_| took.add(each));
+        took
+    };
+    let us = |count: u64, each: u64| Nanos::new(count * each * 1000);
+    let write = Called {
+        count: 4001,
+        failed: 1,
+        bytes: Bytes::new(4000 << 12),
+        took: took(4000, 12_000),
+        spent: Spent { cpu_ns: us(4000, 12).get(), ..Spent::default() },
+        ..Called::default()
+    };
+    let mut waits = [0; Wait::ALL.len()];
+    waits[Wait::Io as usize] = us(1000, 400).get();
+    waits[Wait::Thread as usize] = us(1000, 560).get();
+    let sync = Called {
+        count: 1000,
+        took: took(1000, 1_000_000),
+        spent: Spent {
+            cpu_ns: us(1000, 30).get(),
+            ready_ns: us(1000, 10).get(),
+            wait_ns: waits,
+            switches: 3000,
+        },
+        woken_by: [(Role::Journal, us(1000, 500)), (Role::Kworker, us(1000, 60))].into(),
+        with_bios: WithBios {
+            count: 990,
+            bios: Bios { count: 1980, sectors: 31_680 },
+            followed: 990,
+            before: us(990, 15),
+            below: us(990, 420),
+            between: us(990, 5),
+            after: us(990, 560),
+        },
+        ..Called::default()
+    };
+    let queued = |role, count, sectors| (("dm-0".to_owned(), role, Op::Write), Bios { count, sectors });
+    Calls {
+        of: [
+            ((Role::Workload, Call::Pwrite), write.clone()),
+            ((Role::Workload, Call::Fdatasync), sync),
+            ((Role::Other, Call::Write), write),
+        ]
+        .into(),
+        queued: Some([queued(Role::Workload, 1980, 31_680), queued(Role::Journal, 3000, 24_000)].into()),
+    }
+}
+
 /// One factor, three governors, time dilation 20.
 pub fn lab() -> Case {
     let mut study = study(
@@ -187,6 +242,7 @@ pub fn lab() -> Case {
         measured.windows = (governor == "ondemand").then(windows);
         measured.profile = (governor != "schedutil").then(profile);
         measured.disks = if governor == "ondemand" { volume() } else { vec![] };
+        measured.calls = (governor == "ondemand").then(calls);
         trial.settings = vec![SettingRecord {
             setting: SettingName::parse("governor@policy0"),
             path: "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor".into(),

@@ -181,6 +181,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
             recording.profile = sums.profile;
             recording.windows = sums.windows;
             recording.spent = sums.spent;
+            recording.calls = sums.calls;
             recording.environment.extend(event_facts::times_from(&facts));
             recording.recorder.absent.extend(event_facts::unseen(&facts, &recording.disks));
             asked.as_ref().map(|_| facts)
@@ -248,6 +249,7 @@ impl Begun<'_> {
             windows: None,
             phases: Vec::new(),
             spent: BTreeMap::new(),
+            calls: None,
             recorder: recorded.report().clone(),
         }
     }

@@ -121,6 +121,7 @@ fn measurement(recording: &Recording, metrics: BTreeMap<String, Metric>) -> Meas
         windows: recording.windows.clone(),
         phases: recording.phases.clone(),
         spent: recording.spent.clone(),
+        calls: recording.calls.clone(),
         recorder: Some(recording.recorder.clone()),
         disturbances: Vec::new(),
     }

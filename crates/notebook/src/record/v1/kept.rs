@@ -164,6 +164,7 @@ fn trial(
             windows: record.windows.map(GovernorWindows::try_from).transpose()?,
             phases: Vec::new(),
             spent: Default::default(),
+            calls: None,
             disturbances: vec![],
         }),
     };

@@ -1,7 +1,9 @@
 //! Schema 1: what was measured while a workload ran.
 
 use super::Meaning;
+use super::calls::CallsRecord;
 use domain::access::{AccessPattern, Accesses};
+use domain::calls::Calls;
 use domain::energy::{EnergyAccount, EnergySource};
 use domain::inventory::CpuList;
 use domain::outcome::{Better, Metric, Outcome};
@@ -45,6 +47,8 @@ pub(super) struct MeasurementRecord {
     phases: Vec<PhaseRecord>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     spent: BTreeMap<String, SpentRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    calls: Option<CallsRecord>,
     recorder: Option<RecorderRecord>,
     disturbances: Vec<DisturbanceRecord>,
 }
@@ -135,7 +139,7 @@ struct PassedRecord {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BiosRecord {
+pub(super) struct BiosRecord {
     count: u64,
     sectors: u64,
 }
@@ -152,7 +156,7 @@ struct ServedRecord {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TookRecord {
+pub(super) struct TookRecord {
     count: u64,
     sum_ns: u64,
     max_ns: u64,
@@ -350,7 +354,7 @@ impl TryFrom<ServedRecord> for Served {
     }
 }
 
-fn op(name: &str) -> Meaning<Op> {
+pub(super) fn op(name: &str) -> Meaning<Op> {
     Op::from_name(name).ok_or_else(|| format!("`{name}` is no operation"))
 }
 
@@ -563,6 +567,7 @@ impl From<&Measurement> for MeasurementRecord {
             windows: m.windows.as_ref().map(WindowsRecord::from),
             phases: m.phases.iter().map(PhaseRecord::from).collect(),
             spent: spent_records(&m.spent),
+            calls: m.calls.as_ref().map(CallsRecord::from),
             recorder: m.recorder.as_ref().map(RecorderRecord::from),
             disturbances: m.disturbances.iter().map(DisturbanceRecord::from).collect(),
         }
@@ -584,6 +589,7 @@ impl TryFrom<MeasurementRecord> for Measurement {
             windows: record.windows.map(GovernorWindows::try_from).transpose()?,
             phases: record.phases.into_iter().map(Phase::from).collect(),
             spent: spent_of(record.spent)?,
+            calls: record.calls.map(Calls::try_from).transpose()?,
             recorder: record.recorder.map(RecorderReport::try_from).transpose()?,
             disturbances: record.disturbances.into_iter().map(Disturbance::from).collect(),
         })
@@ -776,7 +782,7 @@ impl TryFrom<RecorderRecord> for RecorderReport {
     }
 }
 
-fn role(name: &str) -> Meaning<Role> {
+pub(super) fn role(name: &str) -> Meaning<Role> {
     Role::from_name(name).ok_or_else(|| format!("`{name}` is no role"))
 }
 
