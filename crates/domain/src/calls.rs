@@ -191,6 +191,12 @@ impl Called {
         self.with_bios.add(&other.with_bios);
     }
 
+    /// What the threads of those followed did in them; `None` where nobody saw who ran (without switches): no
+    /// call returns without a moment on a CPU.
+    pub fn parts(&self) -> Option<&Spent> {
+        (self.spent.cpu_ns > 0).then_some(&self.spent)
+    }
+
     /// How long they waited for a thread of this role.
     pub fn waited_for(&self, role: Role) -> Nanos {
         self.woken_by.get(&role).copied().unwrap_or_default()

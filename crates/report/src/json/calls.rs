@@ -28,7 +28,7 @@ struct CallView {
     bytes_per_second: f64,
     /// The share of which begin and end were seen; the times are theirs.
     followed: Option<f64>,
-    /// The sum of CPU, ready and waits.
+    /// The sum of CPU, ready and waits, where it was seen who ran; without, these are null or missing.
     mean_seconds: Option<f64>,
     p99_seconds: Option<f64>,
     cpu_seconds: Option<f64>,
@@ -84,8 +84,9 @@ impl CallsView {
 fn call_view(role: Role, call: Call, of: &Called, has_bios: bool, time: Nanos) -> CallView {
     let rate = |count: u64| count as f64 / time.secs();
     let mean = |sum: Nanos| of.mean(sum).map(Nanos::secs);
-    let waits = Wait::ALL.into_iter().filter(|wait| of.spent.waited(*wait) > Nanos::ZERO);
-    let waits = waits.filter_map(|wait| Some((wait.name(), mean(of.spent.waited(wait))?)));
+    let parts = of.parts();
+    let waited = |wait: Wait| parts.map(|spent| spent.waited(wait)).filter(|waited| *waited > Nanos::ZERO);
+    let waits = Wait::ALL.into_iter().filter_map(|wait| Some((wait.name(), mean(waited(wait)?)?)));
     let woken_by = of.woken_by.iter().filter_map(|(role, sum)| Some((role.name(), mean(*sum)?)));
     let with = &of.with_bios;
     let [before, below, between, after] =
@@ -99,8 +100,8 @@ fn call_view(role: Role, call: Call, of: &Called, has_bios: bool, time: Nanos) -
         followed: (of.count > 0).then(|| of.took.count as f64 / of.count as f64),
         mean_seconds: of.took.mean().map(Nanos::secs),
         p99_seconds: of.took.quantile(0.99).map(Nanos::secs),
-        cpu_seconds: mean(Nanos::new(of.spent.cpu_ns)),
-        ready_seconds: mean(Nanos::new(of.spent.ready_ns)),
+        cpu_seconds: parts.and_then(|spent| mean(Nanos::new(spent.cpu_ns))),
+        ready_seconds: parts.and_then(|spent| mean(Nanos::new(spent.ready_ns))),
         wait_seconds: waits.collect(),
         woken_by_seconds: woken_by.collect(),
         without_bios: of.share_without_bios().filter(|_| has_bios),

@@ -9,7 +9,7 @@ use domain::calls::{Call, Called, Calls};
 use domain::order;
 use domain::passage::Bios;
 use domain::request::Op;
-use domain::spent::Wait;
+use domain::spent::{Spent, Wait};
 use domain::time::Nanos;
 use domain::trace::Role;
 use domain::units::{Bytes, Unit};
@@ -114,16 +114,18 @@ fn longest(calls: &Calls) -> Vec<(String, &Called)> {
 
 fn took(calls: &Calls, _: Nanos) -> Vec<Vec<String>> {
     let row = |(name, of): (String, &Called)| {
-        let spent = &of.spent;
-        let parts = [
-            Nanos::new(spent.cpu_ns),
-            Nanos::new(spent.ready_ns),
-            spent.waited(Wait::Io),
-            of.waited_for(Role::Journal),
-            of.waited_otherwise(),
-        ];
+        let of_parts = |spent: &Spent| {
+            [
+                Nanos::new(spent.cpu_ns),
+                Nanos::new(spent.ready_ns),
+                spent.waited(Wait::Io),
+                of.waited_for(Role::Journal),
+                of.waited_otherwise(),
+            ]
+        };
         let whole = [of.took.mean(), of.took.quantile(0.99)].map(shown);
-        let parts = parts.map(|sum| shown(of.mean(sum)));
+        let parts = of.parts().map_or([None; 5], |spent| of_parts(spent).map(|sum| of.mean(sum)));
+        let parts = parts.map(shown);
         [name].into_iter().chain(whole).chain(parts).collect()
     };
     longest(calls).into_iter().map(row).collect()
@@ -191,4 +193,22 @@ fn shown(time: Option<Nanos>) -> String {
 
 fn ratio(times: Option<f64>) -> String {
     times.map_or_else(|| "–".to_owned(), |times| format!("{times:.2}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nobody_saw_who_ran_nothing_is_said_of_what_threads_did() {
+        let row = |cpu_ns| {
+            let mut of = Called { count: 1, ..Called::default() };
+            of.took.add(1000);
+            (of.spent.cpu_ns, of.spent.wait_ns[Wait::Unknown as usize]) = (cpu_ns, 1000 - cpu_ns);
+            let calls = Calls { of: [((Role::Workload, Call::Read), of)].into(), queued: None };
+            took(&calls, Nanos::from_secs(1)).remove(0)[3..].join(" ")
+        };
+        assert_eq!(row(0), "– – – – –");
+        assert_eq!(row(400), "400 ns 0 ns 0 ns 0 ns 600 ns");
+    }
 }
