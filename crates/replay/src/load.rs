@@ -339,6 +339,11 @@ fn is_mapping(name: &str) -> bool {
     ["dm-", "loop", "7:"].iter().any(|start| name.starts_with(start))
 }
 
+/// Whether the time of its requests is a disk's own.
+fn is_disk(name: &str) -> bool {
+    !["md", "9:"].iter().any(|start| name.starts_with(start)) && !is_mapping(name)
+}
+
 /// Requests in flight below the threads of mappings, mean.
 fn depth_below(usage: &Usage) -> f64 {
     let below = usage.disks.iter().filter(|disk| !is_mapping(&disk.device));
@@ -355,8 +360,8 @@ fn service(trial: &Trial) -> Option<f64> {
             (count + served.service.count, sum + served.service.sum.secs())
         })
     };
-    let disks: Vec<(u64, f64)> =
-        trial.measurement.iter().flat_map(|measured| &measured.disks).map(of_disk).collect();
+    let disks = trial.measurement.iter().flat_map(|measured| &measured.disks);
+    let disks: Vec<(u64, f64)> = disks.filter(|disk| is_disk(&disk.device)).map(of_disk).collect();
     let most = disks.iter().map(|(count, _)| *count).max().filter(|most| *most > 0)?;
     let means = disks.iter().filter(|(count, _)| *count * 10 >= most).map(|(count, sum)| sum / *count as f64);
     means.max_by(f64::total_cmp)
@@ -364,10 +369,7 @@ fn service(trial: &Trial) -> Option<f64> {
 
 /// By what the kernel counts, of the slowest disk that did a tenth as much as the busiest.
 fn disk_latency(usage: &Usage) -> Option<f64> {
-    let is_disk = |disk: &&DiskUsage| {
-        !["md", "9:"].iter().any(|start| disk.device.starts_with(start)) && !is_mapping(&disk.device)
-    };
-    let disks: Vec<&DiskUsage> = usage.disks.iter().filter(is_disk).collect();
+    let disks: Vec<&DiskUsage> = usage.disks.iter().filter(|disk| is_disk(&disk.device)).collect();
     let rate = |disk: &DiskUsage| disk.read.rate + disk.write.rate;
     let most = disks.iter().map(|disk| rate(disk)).fold(0.0, f64::max);
     let mean = |disk: &&DiskUsage| {

@@ -165,9 +165,15 @@ fn a_device_takes_from_its_driver_to_its_completion_where_that_was_recorded() {
             passage: None,
         }
     };
-    // One that had next to nothing to do does not count, nor a layer without requests.
-    trial.measurement.as_mut().unwrap().disks =
-        vec![disk("sda", 100, 2), disk("sdb", 90, 3), disk("sdc", 2, 50), disk("md0", 0, 0)];
+    // One that had next to nothing to do does not count, nor a layer without requests, nor a loop device,
+    // whose requests take its threads' time.
+    trial.measurement.as_mut().unwrap().disks = vec![
+        disk("sda", 100, 2),
+        disk("sdb", 90, 3),
+        disk("sdc", 2, 50),
+        disk("md0", 0, 0),
+        disk("loop0", 100, 9),
+    ];
     assert_eq!(Load::of_usage(&trial, &usage(), None, Some(4)).unwrap().disk_latency, Some(0.003));
 }
 
