@@ -6,7 +6,7 @@
 //! cells' absolute errors, and the largest of them. How long CPUs were in each P-state is held against the
 //! model's in points: the share of the state that is furthest off.
 
-use crate::residency::PStates;
+use crate::facts::residency::PStates;
 use crate::stats::quantile::{median, relative_deviation, root_mean_square};
 use crate::summary::RunData;
 use domain::ids::CellId;

@@ -5,22 +5,18 @@
 
 pub mod answer;
 pub mod causes;
-pub mod cell_events;
 pub mod compare;
 pub mod compare_runs;
 pub mod costs;
 pub mod explain;
+pub mod facts;
 pub mod fidelity;
 pub mod gate;
 pub mod history;
 pub mod in_short;
-mod meters;
 pub mod page;
 pub mod published;
-pub mod rates;
 pub mod recorded;
-pub mod residency;
-pub mod roles;
 pub mod schedule;
 pub mod server;
 pub mod stats;
@@ -29,7 +25,5 @@ pub mod summary;
 #[cfg(test)]
 mod testing;
 pub mod trade_off;
-pub mod usage;
 pub mod usual;
-pub mod window_loads;
 pub mod words;

@@ -7,10 +7,10 @@
 //! Cells, rows and questions are those of the study as it is now; trials are found by the names of their
 //! cells. Where a run was measured with another version of the study, what differs is said.
 
-use crate::cell_events;
 use crate::compare::{Blocks, Conditions, Group, Yardstick, compare_family};
+use crate::facts::cell_events;
+use crate::facts::roles::cores_by_role;
 use crate::published::{Agreement, Beside, Estimate, beside, unmeasured, what};
-use crate::roles::cores_by_role;
 use crate::summarise::{cells_by, metric_kind};
 use crate::summary::{CellSummary, Comparison, Point, RunData, Verdict};
 use crate::words::{counted, listed};

@@ -2,7 +2,7 @@
 //! from the first row of its trace to the last; and the answer to its study's question, which is what
 //! happened.
 
-use crate::meters::{Meters, PARTS, Reading};
+use crate::facts::meters::{Meters, PARTS, Reading};
 use crate::words::listed;
 use domain::bench::{Sink, SinkError};
 use domain::database::Kind;

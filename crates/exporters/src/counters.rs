@@ -5,7 +5,7 @@
 //! step begins. Where samples are missing there is none.
 
 use crate::Result;
-use analysis::rates::{Step, TICK_SECONDS, coarse, rates};
+use analysis::facts::rates::{Step, TICK_SECONDS, coarse, rates};
 use domain::trace::{Series, SeriesKind, SeriesUnit, Trace};
 use notebook::TraceReader;
 use report::trace_view::frequency;

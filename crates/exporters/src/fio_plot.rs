@@ -5,7 +5,7 @@
 //! of fio's clocks: so there is no latency.
 
 use crate::{Error, Exporter, FolderSink, Result, StoredRun, Writer};
-use analysis::rates::{SECTOR_BYTES, rates};
+use analysis::facts::rates::{SECTOR_BYTES, rates};
 use domain::plan::{Cell, Plan};
 use domain::time::Nanos;
 use domain::trace::{Trace, TraceHead};

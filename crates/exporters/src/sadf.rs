@@ -4,7 +4,7 @@
 //! names them; what the trace does not hold (discards: `dkB/s`) is not a column, for a zero would be a lie.
 
 use crate::{Error, Exporter, Result, Sink, StoredTrace, Writer};
-use analysis::rates::{SECTOR_BYTES, TICK_SECONDS, names_between, rates};
+use analysis::facts::rates::{SECTOR_BYTES, TICK_SECONDS, names_between, rates};
 use domain::inert::csv_cell;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Trace;

@@ -3,7 +3,7 @@
 
 use crate::counters::{self, Counter};
 use crate::{Content, Error, Exporter, Result, Sink, StoredTrace, Writer};
-use analysis::rates::Step;
+use analysis::facts::rates::Step;
 use domain::inventory::Cpufreq;
 use domain::time::Nanos;
 use domain::windows::{Boundary, GovernorWindows, Untold};

@@ -3,9 +3,9 @@
 use crate::illness::ILLNESSES;
 use crate::recipe::Recipe;
 use analysis::explain::{Case, explain};
+use analysis::facts::usage::Usage;
 use analysis::summarise::summarise;
 use analysis::summary::RunData;
-use analysis::usage::Usage;
 use disks::{DiskSpec, LinkSpec};
 use domain::bench::{Sink, SinkError};
 use domain::finding::{Confidence, Finding};

@@ -1,9 +1,9 @@
 //! A load as a closed loop: how many requests are in flight, and what CPU time each takes of whom.
 
 use crate::steady;
-use analysis::residency::PStates;
+use analysis::facts::residency::PStates;
+use analysis::facts::usage::{DiskUsage, Transfers, Usage};
 use analysis::stats::quantile::median;
-use analysis::usage::{DiskUsage, Transfers, Usage};
 use domain::order;
 use domain::outcome::CPU_BUSY;
 use domain::request::Op;

@@ -1,6 +1,6 @@
 //! The part of a trace in which its load was under way: without a tool's start and end.
 
-use analysis::rates::{names_between, rates};
+use analysis::facts::rates::{names_between, rates};
 use domain::lab::Pacing;
 use domain::trace::{Role, Trace, growth};
 use std::collections::BTreeMap;

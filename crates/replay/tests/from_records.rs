@@ -1,8 +1,8 @@
 //! What a trial and an inventory tell of a load and of a machine.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use analysis::residency::PStates;
-use analysis::usage::{CpuUsage, DiskUsage, Transfers, Usage};
+use analysis::facts::residency::PStates;
+use analysis::facts::usage::{CpuUsage, DiskUsage, Transfers, Usage};
 use domain::ids::RunId;
 use domain::lab::{LabAccount, Pacing};
 use domain::outcome::{Better, Metric, Outcome};

@@ -7,7 +7,7 @@ use domain::units::significant;
 
 /// The mean number of cores that each role kept busy; `None` where nothing was recorded.
 pub(crate) fn cores_by_role(report: &Report, cell: &CellSummary) -> Option<Vec<(Role, f64)>> {
-    analysis::roles::cores_by_role(&report.data.trials, &cell.cell)
+    analysis::facts::roles::cores_by_role(&report.data.trials, &cell.cell)
 }
 
 /// The roles that took a hundredth of a core or more: what is less decides nothing, and hides what does.

@@ -3,7 +3,7 @@
 use crate::document::Table;
 use crate::sections::table;
 use crate::wording::percent;
-use analysis::residency::{IdleStates, Residency};
+use analysis::facts::residency::{IdleStates, Residency};
 use domain::units::Hertz;
 use serde::Serialize;
 use std::collections::BTreeSet;

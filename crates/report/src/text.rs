@@ -6,7 +6,7 @@ use crate::command::{TIED, command_lines, tied};
 use crate::document::{Block, in_text};
 use crate::wording::one_line;
 use crate::{ComparisonReport, Report, sections};
-use analysis::residency::Residency;
+use analysis::facts::residency::Residency;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width as ComfyWidth, presets};
 use domain::calls::Calls;
 use domain::inert;

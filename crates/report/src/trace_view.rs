@@ -15,8 +15,8 @@ mod truth;
 
 pub use truth::{Held, Truth, VirtualCpu};
 
-use analysis::rates::{SECTOR_BYTES, TICK_SECONDS, coarse, names_between, rates};
-use analysis::residency::Residency;
+use analysis::facts::rates::{SECTOR_BYTES, TICK_SECONDS, coarse, names_between, rates};
+use analysis::facts::residency::Residency;
 use domain::lab::LabAccount;
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role, Trace};

@@ -1,8 +1,8 @@
 //! The screen of a machine that was watched, looked at as a whole.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+use analysis::facts::usage::{CpuUsage, DiskUsage, Pressure, Transfers, Usage};
 use analysis::server::WatchedServer;
-use analysis::usage::{CpuUsage, DiskUsage, Pressure, Transfers, Usage};
 use domain::finding::{Confidence, Evidence, Finding, NotMeasured};
 use domain::inventory::{BlockDevice, BlockKind, Inventory, Md, Mount};
 use domain::trace::Role;

@@ -4,7 +4,7 @@
 
 mod cases;
 
-use analysis::residency::{IdleState, IdleStates, MeanFrequency, Over, PStates, Residency};
+use analysis::facts::residency::{IdleState, IdleStates, MeanFrequency, Over, PStates, Residency};
 use cases::long::hostile;
 use cases::simulated::{on_a_host, simulated};
 use cases::virtual_machine::lab;

@@ -6,7 +6,7 @@ mod cases;
 
 use analysis::compare_runs::{AcrossProvenances, compare_runs};
 use analysis::explain::{Case, explain, not_measured};
-use analysis::residency::Residency;
+use analysis::facts::residency::Residency;
 use analysis::summarise::{compare_levels, summarise};
 use analysis::summary::RunData;
 use domain::ids::{CellId, RunId};

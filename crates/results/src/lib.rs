@@ -31,11 +31,11 @@ pub use replayed::{Measured, Replayable, Told};
 pub use versus::{before, common_metric, of_levels, of_runs};
 
 use analysis::explain::{Case, explain, not_measured};
+use analysis::facts::residency::Residency;
+use analysis::facts::usage::Usage as MachineUsage;
 use analysis::fidelity::{Shares, shares};
-use analysis::residency::Residency;
 use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
-use analysis::usage::Usage as MachineUsage;
 use domain::finding::{Finding, NotMeasured};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inert::Lines;

@@ -1,7 +1,7 @@
 //! Trials of a notebook made ready to be replayed.
 
 use crate::{Error, Result, Warn, data, inventory, trial_trace};
-use analysis::rates::names_between;
+use analysis::facts::rates::names_between;
 use analysis::summary::RunData;
 use analysis::words::counted;
 use domain::bench::BenchError;

@@ -1,8 +1,8 @@
-//! The figures of a moment. They are means over the window, in the quantities of `analysis::usage`.
+//! The figures of a moment. They are means over the window, in the quantities of `analysis::facts::usage`.
 
 use crate::index::{CpuColumns, DiskColumns, Index};
 use crate::window::Window;
-use analysis::usage::{CpuUsage, Pressure, Transfers};
+use analysis::facts::usage::{CpuUsage, Pressure, Transfers};
 use domain::inventory::{CpuList, Inventory};
 use domain::time::Nanos;
 use domain::trace::Role;

@@ -6,7 +6,7 @@ use crate::layers::{Layer, layers};
 use crate::lines::{Line, Style, broken, cut};
 use crate::state::{State, Track};
 use crate::{About, Found};
-use analysis::usage::Transfers;
+use analysis::facts::usage::Transfers;
 use analysis::words::{counted, percent};
 use domain::inventory::{Inventory, Policy};
 use domain::order;

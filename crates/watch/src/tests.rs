@@ -3,7 +3,7 @@
 
 use crate::testing::{Column, bare, counter, cpu, feed, gauge, machine, scaled, state, trace};
 use crate::*;
-use analysis::usage::Usage;
+use analysis::facts::usage::Usage;
 use domain::bench::Sink;
 use domain::time::Nanos;
 use expect_test::{Expect, expect};

@@ -4,8 +4,8 @@ use domain::time::Nanos;
 use domain::trace::{Series, SeriesKind, growth};
 use std::collections::{HashMap, VecDeque};
 
-/// Over how long rates are means: ten and more ticks of 10 ms a CPU ([`analysis::rates::COARSEST_TICKS`]),
-/// and no longer than somebody who looks takes for now.
+/// Over how long rates are means: ten and more ticks of 10 ms a CPU
+/// ([`analysis::facts::rates::COARSEST_TICKS`]), and no longer than somebody who looks takes for now.
 pub const SPAN: Nanos = Nanos::from_secs(1);
 
 /// The rows of one [`SPAN`], and of each column what was known before them.

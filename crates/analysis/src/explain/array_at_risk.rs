@@ -3,8 +3,8 @@
 //! Sources: `Documentation/admin-guide/md.rst` (`degraded`); md(4).
 
 use super::Rule;
-use super::arrays::{Array, of_machine};
-use super::case::{Case, evidence};
+use crate::facts::arrays::{Array, of_machine};
+use crate::facts::case::{Case, evidence};
 use crate::words::counted;
 use domain::finding::{Confidence, Finding, Remedy};
 use std::collections::BTreeSet;

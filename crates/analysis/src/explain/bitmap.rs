@@ -6,9 +6,9 @@
 //! `bitmap_unplug`); mdadm(8), `--bitmap-chunk`.
 
 use super::Rule;
-use super::arrays::{Array, Did, MIN_WAITED, arrays, disks_below, rotates, synchronising};
-use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
+use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays, disks_below, rotates, synchronising};
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::stats::quantile::median;
 use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};

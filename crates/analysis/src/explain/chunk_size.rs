@@ -5,9 +5,9 @@
 //! (`in_chunk_boundary`).
 
 use super::Rule;
-use super::arrays::{Array, Did, MIN_WAITED, arrays, rotates};
-use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
+use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays, rotates};
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::units::{Unit, significant};

@@ -5,10 +5,10 @@
 //! `benchmark`.
 
 use super::Rule;
-use super::arrays::{Encrypted, encrypted};
-use super::case::{Case, CaseCell, evidence};
-use super::cpu_share;
 use super::varied_setting::{self, NO_SETTING, Words};
+use crate::facts::arrays::{Encrypted, encrypted};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::cpu_share;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::Inventory;
 use domain::trace::Role;

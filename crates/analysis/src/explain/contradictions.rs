@@ -1,11 +1,11 @@
 //! Findings of one case do not contradict each other, whatever the machine and the load.
 
-use super::case::Case;
 use super::testing::*;
 use super::{RULES, explain};
+use crate::facts::case::Case;
+use crate::facts::usage::*;
 use crate::summarise::summarise;
 use crate::summary::RunData;
-use crate::usage::*;
 use domain::Nanos;
 use domain::finding::Finding;
 use domain::inventory::*;

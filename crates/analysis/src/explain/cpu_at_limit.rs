@@ -3,9 +3,10 @@
 //! Sources: proc(5), `/proc/stat`; `Documentation/accounting/psi.rst`.
 
 use super::Rule;
-use super::case::{Case, evidence, tune_command};
-use super::cpu_share;
-use crate::usage::{AT_LIMIT, CpuUsage, Usage};
+use super::next_step::{UNTUNE, tune_command};
+use crate::facts::case::{Case, evidence};
+use crate::facts::cpu_share;
+use crate::facts::usage::{AT_LIMIT, CpuUsage, Usage};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::setting::{SettingName, SettingRequest};
@@ -83,7 +84,7 @@ fn finding(case: &Case<'_>, source: String, usage: &Usage, busy: f64) -> Finding
         remedy: faster.map(|setting| Remedy {
             what: "run at the highest frequency, and measure what it gains and costs in energy".into(),
             settings: vec![setting],
-            undo: super::case::UNTUNE.into(),
+            undo: UNTUNE.into(),
         }),
         compared: vec![],
     }
@@ -114,7 +115,7 @@ fn faster_governor(case: &Case<'_>) -> Option<SettingRequest> {
 mod tests {
     use super::super::testing::{findings_of_command, findings_of_usage, findings_with_roles, watched};
     use super::*;
-    use crate::residency::PStates;
+    use crate::facts::residency::PStates;
     use domain::inventory::CpuList;
     use domain::trace::Role;
 

@@ -5,10 +5,10 @@
 //! (`crypt_convert`: one request to the cipher for each sector).
 
 use super::Rule;
-use super::arrays::{Encrypted, encrypted};
-use super::case::{Case, CaseCell, evidence};
-use super::cpu_share;
 use super::varied_setting::{self, NO_SETTING, Words};
+use crate::facts::arrays::{Encrypted, encrypted};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::cpu_share;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::trace::Role;
 use domain::units::{Bytes, significant};
@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn what_is_saved_of_encryption_is_a_part_of_a_request_that_waits_for_it() {
+        use crate::facts::usage::{CpuUsage, Usage};
         use crate::summarise::summarise;
-        use crate::usage::{CpuUsage, Usage};
         let of = |depth: u32, used_ms: u64, busy: f64| {
             let options = format!("rw=randwrite bs=4k direct=1 ioengine=libaio iodepth={depth}");
             let mut data = fio_run(&[&options], |_, _| vec![("throughput", 4e8)]);

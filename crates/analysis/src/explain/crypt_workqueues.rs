@@ -5,9 +5,9 @@
 //! `no_write_workqueue`); drivers/md/dm-crypt.c (`kcryptd_queue_crypt`, `dmcrypt_write`).
 
 use super::Rule;
-use super::arrays::{Encrypted, encrypted};
-use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
+use crate::facts::arrays::{Encrypted, encrypted};
+use crate::facts::case::{Case, CaseCell, evidence};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::BlockDevice;
 use domain::outcome::Better;

@@ -5,11 +5,11 @@
 //! missing is computed from all others).
 
 use super::Rule;
-use super::arrays::{Array, Did, MIN_WAITED, arrays};
-use super::case::{Case, CaseCell, evidence};
 use super::one_thread_at_limit::STRIPES_WAIT;
 use super::varied_setting::{self, NO_SETTING, Words};
-use crate::usage::AT_LIMIT;
+use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::usage::AT_LIMIT;
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::stack::MdLevel;

@@ -4,8 +4,8 @@
 //! `Documentation/admin-guide/iostats.rst`.
 
 use super::Rule;
-use super::case::{Case, evidence};
-use crate::usage::{AT_LIMIT, DiskUsage, Transfers, Usage};
+use crate::facts::case::{Case, evidence};
+use crate::facts::usage::{AT_LIMIT, DiskUsage, Transfers, Usage};
 use crate::words::{listed, percent};
 use domain::finding::{Confidence, Evidence, Finding};
 use domain::inventory::BlockDevice;

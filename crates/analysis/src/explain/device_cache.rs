@@ -4,8 +4,8 @@
 //! shingled disks, and controllers, have such parts as well.
 
 use super::Rule;
-use super::case::{Case, evidence};
-use crate::usage::{Course, DiskUsage, Phase, Usage};
+use crate::facts::case::{Case, evidence};
+use crate::facts::usage::{Course, DiskUsage, Phase, Usage};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::units::Unit;

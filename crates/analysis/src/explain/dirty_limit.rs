@@ -5,9 +5,10 @@
 //! background threshold and the threshold); `Documentation/admin-guide/sysctl/vm.rst`.
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::next_step::{UNTUNE, tune_command};
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
-use crate::usage::Usage;
+use crate::facts::case::{Case, evidence};
+use crate::facts::usage::Usage;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::setting::{SettingName, SettingRequest};
@@ -119,7 +120,7 @@ fn begin_earlier(case: &Case<'_>) -> Option<SettingRequest> {
 mod tests {
     use super::super::testing::*;
     use super::*;
-    use crate::usage::{DiskUsage, Unwritten};
+    use crate::facts::usage::{DiskUsage, Unwritten};
 
     fn usage(slowed: f64, busy: f64) -> Usage {
         let disk = DiskUsage { device: "sda".into(), busy, ..DiskUsage::default() };

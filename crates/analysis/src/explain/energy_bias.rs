@@ -4,9 +4,10 @@
 //! (`ENERGY_PERF_BIAS_BALANCE_POWERSAVE` is 8).
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
 use super::frequency_limit;
+use super::next_step::{UNTUNE, tune_command};
 use super::varied_setting;
+use crate::facts::case::{Case, evidence};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::Policy;
 use domain::outcome::CPU_BUSY;
@@ -81,7 +82,7 @@ saving. A processor without an energy preference goes by it when it chooses turb
 mod tests {
     use super::super::testing::*;
     use super::*;
-    use crate::usage::{CpuUsage, Usage};
+    use crate::facts::usage::{CpuUsage, Usage};
     use domain::inventory::Inventory;
 
     fn machine(epb: &[u8], epp: Option<&str>) -> Inventory {

@@ -3,8 +3,8 @@
 //! Sources: block/blk-flush.c; `Documentation/block/writeback_cache_control.rst`; fsync(2).
 
 use super::Rule;
-use super::arrays::disks_below;
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::arrays::disks_below;
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::WriteCache;

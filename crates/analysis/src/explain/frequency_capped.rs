@@ -5,10 +5,11 @@
 //! `intel_pstate.rst` (`no_turbo`, `max_perf_pct`).
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::cpu_share::{self, Bound};
+use super::next_step::{UNTUNE, tune_command};
 use super::{frequency_limit, varied_setting};
-use crate::residency::PStates;
+use crate::facts::case::{Case, evidence};
+use crate::facts::cpu_share::{self, Bound};
+use crate::facts::residency::PStates;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -190,7 +191,7 @@ longer in proportion; a workload that waits for the device alone does not notice
 mod tests {
     use super::super::testing::{about, bare_machine, findings, findings_of_usage, fio_run, machine_with};
     use super::*;
-    use crate::usage::{CpuUsage, Usage};
+    use crate::facts::usage::{CpuUsage, Usage};
     use domain::inventory::{IntelPstate, Inventory};
 
     fn titles(machine: Option<&Inventory>) -> Vec<String> {

@@ -4,8 +4,8 @@
 //! `amd-pstate.rst`.
 
 use super::Rule;
-use super::case::Case;
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
+use crate::facts::case::Case;
 use domain::finding::Finding;
 
 pub(super) const RULE: Rule = Rule {

@@ -5,9 +5,11 @@
 //! drivers/cpufreq/cpufreq_ondemand.c.
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::cpu_share::{self, Bound};
+use super::next_step::{UNTUNE, tune_command};
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
+use crate::facts::case::{Case, evidence};
+use crate::facts::cpu_share::{self, Bound};
+use crate::facts::frequency_policy::{CHOOSING_DRIVERS, is_frequency_policy};
 use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -58,23 +60,10 @@ const WORDS: Words = Words {
     by_hand: NOTHING_BY_HAND,
 };
 
-/// Governors that sample load and choose by it, with their tunables below their own name.
-const SAMPLING: &[&str] = &["ondemand", "conservative", "schedutil", "interactive"];
-
-/// Settings that choose the frequency: the governor with its tunables, and the energy preference.
-pub(super) fn is_frequency_policy(name: &str) -> bool {
-    let is_tunable = |governor: &&str| name.strip_prefix(*governor).is_some_and(|rest| rest.starts_with('.'));
-    name == "governor" || name == "epp" || SAMPLING.iter().any(is_tunable)
-}
-
 /// Where the driver or the hardware chooses, by an algorithm of its own.
 const BY_DRIVER: &str = "Work of the CPU on the path of each request (submission, checksums, encryption, parity, completion) \
 takes longer at a lower frequency. Here the driver or the hardware chooses the frequency, by how busy a CPU was and by \
 the energy preference; a CPU that waits for storage between short bursts looks idle.";
-
-/// Drivers whose `powersave` is an algorithm and no frequency: `intel_pstate.rst` (active mode),
-/// `amd-pstate.rst`.
-pub(super) const CHOOSING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
 
 /// Why the slower of two levels is slow: by what it samples, because it holds a frequency, or by what its
 /// driver chooses.

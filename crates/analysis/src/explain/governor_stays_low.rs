@@ -9,10 +9,12 @@
 //! up).
 
 use super::Rule;
-use super::case::{Case, CaseCell, UNTUNE, evidence, gain, goodness};
-use super::governor::{is_frequency_policy, windows_seen};
+use super::governor::windows_seen;
+use super::next_step::UNTUNE;
 use super::pair::{Pair, modest};
-use crate::cell_events;
+use crate::facts::case::{Case, CaseCell, evidence, gain, goodness};
+use crate::facts::cell_events;
+use crate::facts::frequency_policy::is_frequency_policy;
 use crate::stats::quantile::median;
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, difference, gives, percent};

@@ -4,8 +4,8 @@
 //! `raid5_do_work`).
 
 use super::Rule;
-use super::case::Case;
 use super::varied_setting::{self, Words};
+use crate::facts::case::Case;
 use domain::finding::Finding;
 
 pub(super) const RULE: Rule = Rule {

@@ -3,8 +3,8 @@
 //! Sources: `Documentation/virt/guest-halt-polling.rst`; drivers/cpuidle/cpuidle-haltpoll.c.
 
 use super::Rule;
-use super::case::{Case, evidence};
-use super::waits::{Single, singles};
+use crate::facts::case::{Case, evidence};
+use crate::facts::waits::{Single, singles};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::Inventory;
 use domain::trial::Provenance;

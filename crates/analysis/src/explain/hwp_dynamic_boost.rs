@@ -4,11 +4,12 @@
 //! drivers/cpufreq/intel_pstate.c (`intel_pstate_update_util_hwp`).
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
 use super::frequency_limit;
 use super::io_is_busy::MIN_CORES;
+use super::next_step::{UNTUNE, tune_command};
 use super::varied_setting;
-use super::waits::{Single, singles, unvaried, waits_in_the_call};
+use crate::facts::case::{Case, evidence};
+use crate::facts::waits::{Single, singles, unvaried, waits_in_the_call};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
 use domain::setting::{SettingName, SettingRequest};

@@ -4,8 +4,10 @@
 //! Source: `Documentation/admin-guide/pm/cpuidle.rst` (`latency`, `disable`).
 
 use super::Rule;
-use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
-use super::{cpu_share, idle_policy, varied_setting};
+use super::next_step::{UNTUNE, tune_command};
+use super::{idle_policy, varied_setting};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::cpu_share;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::IdleState;
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn with_several_in_flight_a_trace_tells_how_often_a_cpu_slept() {
-        use crate::usage::{Idling, Usage};
+        use crate::facts::usage::{Idling, Usage};
         let of = |entries: f64, extra: &str| {
             let options = format!("{}{extra}", with_depth("4"));
             let data = fio_run(&[&options], |_, _| vec![("latency_mean", 250e-6), ("iops", 400.0)]);
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_load_whose_thread_works_nearly_always_waits_for_few_wake_ups() {
-        use crate::usage::{Idling, Usage};
+        use crate::facts::usage::{Idling, Usage};
         let of = |used_ms| {
             let mut data = fio_run(&[&with_depth("4")], |_, _| vec![("latency_mean", 250e-6)]);
             super::super::testing::with_thread(&mut data, "fio", domain::trace::Role::Workload, used_ms);

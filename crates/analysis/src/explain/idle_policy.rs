@@ -5,8 +5,8 @@
 //! (`/dev/cpu_dma_latency`).
 
 use super::Rule;
-use super::case::Case;
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
+use crate::facts::case::Case;
 use domain::finding::Finding;
 use domain::setting::CPU_DMA_LATENCY;
 

@@ -4,8 +4,9 @@
 //! state).
 
 use super::Rule;
-use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
-use crate::usage::Usage;
+use super::next_step::{UNTUNE, tune_command};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::usage::Usage;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::IdleState;
@@ -74,7 +75,7 @@ struct Worst<'s> {
 }
 
 fn worst<'s>(states: &'s [IdleState], usage: &Usage) -> Option<Worst<'s>> {
-    let of = |(number, idling): &(u32, crate::usage::Idling)| {
+    let of = |(number, idling): &(u32, crate::facts::usage::Idling)| {
         let state = states.iter().find(|state| state.index == *number)?;
         let latency = state.latency.filter(|latency| *latency >= MIN_LATENCY)?;
         let waking = idling.entries * latency.secs();
@@ -129,7 +130,7 @@ to leave it is part of what is waited for. The kernel tells the longest time; ho
 mod tests {
     use super::super::testing::*;
     use super::*;
-    use crate::usage::{Idling, Pressure};
+    use crate::facts::usage::{Idling, Pressure};
     use domain::inventory::{CpuList, Cpuidle, Inventory};
 
     fn machine(latency_us: Option<u64>) -> Inventory {

@@ -4,8 +4,8 @@
 //! `Documentation/ABI/stable/sysfs-block` (`rq_affinity`).
 
 use super::Rule;
-use super::case::{Case, evidence};
-use crate::usage::{AT_LIMIT, CpuUsage, Usage};
+use crate::facts::case::{Case, evidence};
+use crate::facts::usage::{AT_LIMIT, CpuUsage, Usage};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::trial::Provenance;

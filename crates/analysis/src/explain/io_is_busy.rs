@@ -4,9 +4,10 @@
 //! (`should_io_be_busy`); `Documentation/admin-guide/pm/cpufreq.rst` (`io_is_busy`).
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::cpu_share;
-use super::waits::{Single, governor, singles, tunable, unvaried, waits_in_the_call};
+use super::next_step::{UNTUNE, tune_command};
+use crate::facts::case::{Case, evidence};
+use crate::facts::cpu_share;
+use crate::facts::waits::{Single, governor, singles, tunable, unvaried, waits_in_the_call};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::setting::{SettingName, SettingRequest};

@@ -4,10 +4,10 @@
 //! Sources: ext4(5), `data=journal`; fs/jbd2/commit.c; fs/ext4/ext4_jbd2.h (`ext4_should_journal_data`).
 
 use super::Rule;
-use super::arrays::disks_below;
-use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
-use crate::usage::AT_LIMIT;
+use crate::facts::arrays::disks_below;
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::usage::AT_LIMIT;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::BlockDevice;
 use domain::units::{Unit, significant};

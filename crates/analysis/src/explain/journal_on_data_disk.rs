@@ -3,9 +3,9 @@
 //! Sources: fs/jbd2/commit.c (`jbd2_journal_commit_transaction`); ext4(5), `journal_path`; xfs(5), `logdev`.
 
 use super::Rule;
-use super::arrays::disks_below;
-use super::case::{Case, CaseCell, evidence};
 use super::flushes::Syncs;
+use crate::facts::arrays::disks_below;
+use crate::facts::case::{Case, CaseCell, evidence};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::BlockDevice;
 

@@ -4,7 +4,7 @@
 //! Express Base Specification 3.0, 4.2 (line codes).
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{BlockDevice, Link};

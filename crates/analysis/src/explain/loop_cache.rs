@@ -4,7 +4,7 @@
 //! Source: drivers/block/loop.c (`lo_rw_aio`, `loop_update_dio`); losetup(8), `--direct-io`.
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::units::Unit;

@@ -5,10 +5,11 @@
 //! MPERF; `Documentation/admin-guide/pm/cpufreq.rst`.
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::cpu_share::{self, Bound};
-use super::governor::CHOOSING_DRIVERS;
-use crate::usage::{Awake, Usage};
+use super::next_step::{UNTUNE, tune_command};
+use crate::facts::case::{Case, evidence};
+use crate::facts::cpu_share::{self, Bound};
+use crate::facts::frequency_policy::CHOOSING_DRIVERS;
+use crate::facts::usage::{Awake, Usage};
 use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Inventory, Policy};

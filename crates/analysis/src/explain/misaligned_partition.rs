@@ -5,7 +5,7 @@
 //! block/blk-settings.c (`queue_limit_alignment_offset`).
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{BlockDevice, BlockKind};

@@ -5,7 +5,7 @@
 //! `buffer_compress_percentage`.
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::case::{Case, CaseCell, evidence};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::units::{Bytes, significant};
 use workloads::options::is_on;

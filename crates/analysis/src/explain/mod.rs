@@ -5,13 +5,10 @@
 //! needs was not measured, it is silent, and [`not_measured`] says what is missing.
 
 mod array_at_risk;
-mod arrays;
 mod bitmap;
-mod case;
 mod chunk_size;
 mod cipher_without_hardware;
 mod cpu_at_limit;
-mod cpu_share;
 mod crypt_sector;
 mod crypt_workqueues;
 mod degraded_array;
@@ -40,6 +37,7 @@ mod low_frequency;
 mod misaligned_partition;
 mod misleading_options;
 mod mount_options;
+mod next_step;
 mod noise;
 mod not_measured;
 mod on_battery;
@@ -68,18 +66,16 @@ mod thermal_throttling;
 mod threshold_not_reached;
 mod trim_blocked;
 mod tunable;
-mod used;
 mod varied_setting;
 mod waiting;
-mod waits;
 mod writeback_throttling;
 
 #[cfg(test)]
 mod contradictions;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
-pub use case::Case;
+pub use crate::facts::case::Case;
 pub use not_measured::not_measured;
 
 use domain::finding::Finding;
@@ -218,7 +214,7 @@ fn leave_this_host_alone(finding: &mut Finding, case: &Case<'_>) {
         finding.next = format!("flyball show {}", case.data.run.id);
     }
     if let Some(remedy) = &mut finding.remedy
-        && (remedy.undo == case::UNTUNE || !remedy.settings.is_empty())
+        && (remedy.undo == next_step::UNTUNE || !remedy.settings.is_empty())
     {
         "nothing was changed on this host".clone_into(&mut remedy.undo);
     }

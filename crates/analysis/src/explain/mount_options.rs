@@ -4,8 +4,8 @@
 //! after the interval).
 
 use super::Rule;
-use super::case::Case;
 use super::varied_setting::{self, NO_SETTING, Words};
+use crate::facts::case::Case;
 use domain::finding::Finding;
 
 pub(super) const RULE: Rule = Rule {

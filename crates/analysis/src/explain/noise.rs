@@ -4,7 +4,7 @@
 //! Maricq et al., "Taming performance variability", OSDI 2018, for how much that is on real machines.
 
 use super::Rule;
-use super::case::{Case, evidence};
+use crate::facts::case::{Case, evidence};
 use crate::stats::drift::drift;
 use crate::stats::outlier::outliers;
 use crate::summarise::{keys, values};

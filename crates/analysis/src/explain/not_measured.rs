@@ -1,9 +1,9 @@
 //! What could not be answered here, why, and what it would need.
 
-use super::case::Case;
+use crate::facts::case::Case;
+use crate::facts::usage::{AT_LIMIT, DiskUsage};
 use crate::server;
 use crate::summary::{CellSummary, Lack};
-use crate::usage::{AT_LIMIT, DiskUsage};
 use crate::words::{by_reason, listed};
 use domain::finding::NotMeasured;
 use domain::inventory::{BlockDevice, BlockKind, Inventory};
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_recording_that_is_too_short_for_a_devices_cache_is_told() {
-        use crate::usage::{Transfers, Usage};
+        use crate::facts::usage::{Transfers, Usage};
         let told = |busy: f64, bytes: f64| {
             let write = Transfers { bytes, ..Transfers::default() };
             let disk = DiskUsage { device: "sda".into(), busy, write, ..DiskUsage::default() };

@@ -3,7 +3,7 @@
 //! Source: `Documentation/ABI/testing/sysfs-class-power` (`online` of a mains supply).
 
 use super::Rule;
-use super::case::{Case, evidence};
+use crate::facts::case::{Case, evidence};
 use crate::words::counted;
 use domain::finding::{Confidence, Finding, Remedy};
 

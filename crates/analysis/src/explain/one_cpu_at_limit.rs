@@ -3,8 +3,8 @@
 //! Source: proc(5), `/proc/stat`.
 
 use super::Rule;
-use super::case::{Case, evidence};
-use crate::usage::{AT_LIMIT, Usage};
+use crate::facts::case::{Case, evidence};
+use crate::facts::usage::{AT_LIMIT, Usage};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding};
 
@@ -77,7 +77,7 @@ proportion, and so does work in several threads."
 mod tests {
     use super::super::testing::findings_of_usage;
     use super::*;
-    use crate::usage::CpuUsage;
+    use crate::facts::usage::CpuUsage;
 
     fn usage(shares: &[(f64, f64)]) -> Usage {
         let cpu = |(user, interrupts): &(f64, f64)| CpuUsage {

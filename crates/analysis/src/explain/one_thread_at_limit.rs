@@ -5,10 +5,12 @@
 //! fs/jbd2/commit.c; drivers/block/loop.c.
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, PAGE, arrays, rotates, synchronising};
-use super::case::{Case, CaseCell, UNTUNE, evidence};
+use super::next_step::UNTUNE;
 use super::read_modify_write::{Extra, writes_parts};
-use super::{cpu_share, crypt_workqueues, group_threads, varied_setting};
+use super::{crypt_workqueues, group_threads, varied_setting};
+use crate::facts::arrays::{Array, MIN_WAITED, PAGE, arrays, rotates, synchronising};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::cpu_share;
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::BlockKind;
@@ -421,8 +423,8 @@ mod tests {
     #[test]
     fn more_threads_are_not_proposed_where_their_cpus_sleep_deeply() {
         use super::super::testing::{with_array, with_thread, with_work};
+        use crate::facts::usage::{Idling, Usage};
         use crate::summarise::summarise;
-        use crate::usage::{Idling, Usage};
         use domain::inventory::{CpuList, Cpuidle, IdleState, Md};
         let of = |exit_us, entries| {
             let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
@@ -552,9 +554,9 @@ mod tests {
     #[test]
     fn more_threads_are_not_proposed_for_platters_nor_below_the_frequency_that_there_is() {
         use super::super::testing::{watched, with_array, with_thread, with_work};
-        use crate::residency::PStates;
+        use crate::facts::residency::PStates;
+        use crate::facts::usage::{CpuUsage, Usage};
         use crate::summarise::summarise;
-        use crate::usage::{CpuUsage, Usage};
         use domain::inventory::{CpuList, Md};
         use domain::units::Hertz;
         let of = |rotational, mhz| {

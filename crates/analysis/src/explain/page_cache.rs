@@ -1,7 +1,7 @@
 //! The page cache served the reads: the device read far less than the tool did, so that memory was measured.
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::trial::Measurement;

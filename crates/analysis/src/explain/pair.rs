@@ -3,9 +3,9 @@
 //! A rule gets its partners here alone. What cells are is taken from the plan (tool, options, settings,
 //! storage, kernel, machine) and not from the names of levels, since one level may change several of these.
 
-use super::case::{Case, CaseCell, evidence};
 use crate::compare::{Blocks, Conditions, Group, Yardstick, compare};
 use crate::costs;
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::published::withdraw_far_off;
 use crate::summarise::{contexts, metric_kind};
 use crate::summary::{Comparison, Verdict};

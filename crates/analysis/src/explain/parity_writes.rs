@@ -6,8 +6,8 @@
 //! 1988.
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence, gain, goodness};
 use super::pair::{self, Pair};
+use crate::facts::case::{Case, CaseCell, evidence, gain, goodness};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{certainty, difference};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};

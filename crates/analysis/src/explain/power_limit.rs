@@ -5,8 +5,8 @@
 //! `MSR_PKG_POWER_LIMIT`); `Documentation/power/powercap/powercap.rst`.
 
 use super::Rule;
-use super::case::Case;
 use super::low_frequency::{Slow, is_held_high, slowest};
+use crate::facts::case::Case;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::trial::Provenance;
@@ -68,7 +68,7 @@ and heat"
 mod tests {
     use super::super::testing::*;
     use super::*;
-    use crate::usage::{Awake, Usage};
+    use crate::facts::usage::{Awake, Usage};
     use domain::inventory::{CpuList, Inventory, Policy};
     use domain::units::Hertz;
 

@@ -5,8 +5,8 @@
 //! requests a second times the time that each takes.
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence, gain};
 use super::pair::{Pair, Part};
+use crate::facts::case::{Case, CaseCell, evidence, gain};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, difference, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};

@@ -4,11 +4,12 @@
 //! Source: `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`), mm/readahead.c.
 
 use super::Rule;
-use super::arrays::{Did, disks_below};
-use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
-use super::cpu_share;
+use super::next_step::{UNTUNE, tune_command};
 use super::pair::Pair;
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
+use crate::facts::arrays::{Did, disks_below};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::cpu_share;
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, difference, percent};
 use domain::finding::{Confidence, Finding, Gain, Remedy};
@@ -253,8 +254,8 @@ fn figures(
 mod tests {
     use super::super::testing::{about, bare_machine, findings, fio_run, setting_run, tool_run, with_work};
     use super::*;
+    use crate::facts::usage::Usage;
     use crate::summary::RunData;
-    use crate::usage::Usage;
     use domain::ids::TrialKey;
     use domain::inventory::Inventory;
     use domain::study::Tool;
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_always_has_the_next_read_is_not_waited_for_by_its_latency() {
-        use crate::usage::DiskUsage;
+        use crate::facts::usage::DiskUsage;
         let of = |transport: &str, reads: u64, busy_ms: u64, depth: f64| {
             let mut data = fio_run(&[BUFFERED], |cell, block| vec![("throughput", about(5e8, cell, block))]);
             with_work(&mut data, &[("vda", reads, reads * 131_072, 0, 0, busy_ms)]);
@@ -340,7 +341,7 @@ mod tests {
 
     #[test]
     fn large_pieces_are_no_finding_where_a_cpu_has_no_time_for_more() {
-        use crate::usage::CpuUsage;
+        use crate::facts::usage::CpuUsage;
         let of = |size: u64, system| {
             let mut data = fio_run(&[BUFFERED], |cell, block| vec![("throughput", about(1e8, cell, block))]);
             with_work(&mut data, &[("vda", 800, 800 * size, 0, 0, 900)]);
@@ -353,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_reader_of_more_than_the_window_leaves_the_device_idle_between() {
-        use crate::usage::CpuUsage;
+        use crate::facts::usage::CpuUsage;
         let of = |block: &str, busy_ms, system| {
             let options = format!("rw=read bs={block}");
             let mut data = fio_run(&[&options], |cell, b| vec![("throughput", about(1e9, cell, b))]);

@@ -4,8 +4,9 @@
 //! `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`).
 
 use super::Rule;
-use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::next_step::{UNTUNE, tune_command};
 use super::page_cache::{read_by_device, read_by_tool};
+use crate::facts::case::{Case, CaseCell, evidence};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::{Bytes, Unit, significant};

@@ -5,9 +5,9 @@
 //! Sources: drivers/md/raid5.c (`handle_stripe_dirtying`); md(4), "RAID4" and "RAID5".
 
 use super::Rule;
-use super::arrays::{Array, Did, MIN_WAITED, arrays, synchronising};
-use super::case::{Case, CaseCell, evidence};
-use super::used;
+use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays, synchronising};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::used;
 use crate::stats::quantile::median;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn single_writes_of_many_stripes_wait_for_reads_at_their_edges() {
+        use crate::facts::usage::{DiskUsage, Transfers, Usage};
         use crate::summarise::summarise;
-        use crate::usage::{DiskUsage, Transfers, Usage};
         use domain::units::Bytes;
         let of = |options: &str, latency: f64| {
             let chunk = Some(Bytes::from_kib(64));
@@ -388,8 +388,8 @@ mod tests {
 
     #[test]
     fn as_many_random_writes_as_there_are_disks_wait_for_reads_at_their_edges() {
+        use crate::facts::usage::{DiskUsage, Transfers, Usage};
         use crate::summarise::summarise;
-        use crate::usage::{DiskUsage, Transfers, Usage};
         use domain::units::Bytes;
         let of = |rw: &str, depth: u32| {
             let chunk = Some(Bytes::from_kib(4));

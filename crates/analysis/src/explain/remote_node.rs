@@ -4,8 +4,8 @@
 //! (`numa_node`); numactl(8).
 
 use super::Rule;
-use super::case::{Case, evidence};
-use crate::usage::{DiskUsage, Usage};
+use crate::facts::case::{Case, evidence};
+use crate::facts::usage::{DiskUsage, Usage};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Inventory, Node};
@@ -90,7 +90,7 @@ runs on another one, at each request."
 mod tests {
     use super::super::testing::*;
     use super::*;
-    use crate::usage::{CpuUsage, Transfers};
+    use crate::facts::usage::{CpuUsage, Transfers};
     use domain::inventory::CpuList;
 
     fn machine(node: Option<u32>) -> Inventory {

@@ -7,9 +7,10 @@
 //! the device takes at once, 256 at the most).
 
 use super::Rule;
-use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::next_step::{UNTUNE, tune_command};
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
-use crate::usage::{DiskUsage, Usage};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::usage::{DiskUsage, Usage};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{BlockDevice, BlockKind, Queue};

@@ -5,11 +5,11 @@
 //! (`sync_action`, `sync_speed_min`).
 
 use super::Rule;
-use super::arrays::{Array, MIN_WAITED, arrays, rotates, synchronising};
-use super::case::{Case, CaseCell, evidence};
-use super::cpu_share;
 use super::varied_setting::{self, NO_SETTING, Words};
-use crate::usage::AT_LIMIT;
+use crate::facts::arrays::{Array, MIN_WAITED, arrays, rotates, synchronising};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::cpu_share;
+use crate::facts::usage::AT_LIMIT;
 use crate::words::counted;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::BlockKind;

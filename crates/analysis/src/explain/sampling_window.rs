@@ -5,9 +5,10 @@
 //! cpufreq_conservative.c (`load > up_threshold`).
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::cpu_share;
-use super::waits::{Single, governor, singles, tunable, unvaried};
+use super::next_step::{UNTUNE, tune_command};
+use crate::facts::case::{Case, evidence};
+use crate::facts::cpu_share;
+use crate::facts::waits::{Single, governor, singles, tunable, unvaried};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::Cpufreq;

@@ -3,7 +3,7 @@
 //! Sources: `Documentation/admin-guide/pm/cpufreq.rst`; tuned(8), tlp(8), thermald(8).
 
 use super::Rule;
-use super::case::{Case, evidence};
+use crate::facts::case::{Case, evidence};
 use crate::words::{counted, listed};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::trial::Validity;

@@ -4,7 +4,7 @@
 //! at its start and its end); `Documentation/admin-guide/kernel-parameters.txt` (`clocksource=`).
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::case::{Case, CaseCell, evidence};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::trial::Provenance;
 use domain::units::Unit;

@@ -7,8 +7,8 @@
 //! raid10.c.
 
 use super::Rule;
-use super::arrays::{Array, Did, MIN_WAITED, arrays};
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays};
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::stats::quantile::median;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};

@@ -5,11 +5,12 @@
 //! `handle_stripe_dirtying`).
 
 use super::Rule;
-use super::arrays::{Array, Did, MIN_WAITED, arrays, in_flight, rotates};
-use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
-use super::cpu_share;
+use super::next_step::{UNTUNE, tune_command};
 use super::read_modify_write::Extra;
 use super::varied_setting::{self, ByHand, Words};
+use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays, in_flight, rotates};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::cpu_share;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::setting::{SettingName, SettingRequest};
@@ -219,8 +220,8 @@ mod tests {
 
     #[test]
     fn a_load_that_waits_for_the_medium_keeps_few_writes_in_flight() {
+        use crate::facts::usage::{DiskUsage, Usage};
         use crate::summarise::summarise;
-        use crate::usage::{DiskUsage, Usage};
         let of = |depth| {
             let mut data =
                 fio_run(&["rw=write bs=128k direct=1 ioengine=libaio iodepth=32 fsync=1"], |_, _| {

@@ -13,11 +13,12 @@
 //! `Documentation/admin-guide/md.rst` (`stripe_cache_size`); Little, Operations Research 9(3), 1961.
 
 use super::Rule;
-use super::arrays::{Array, Did, MIN_WAITED, PAGE, arrays, in_flight};
-use super::case::{Case, CaseCell, evidence, tune_command};
+use super::next_step::tune_command;
 use super::read_modify_write::Extra;
 use super::{stripe_cache, varied_setting};
-use crate::usage::AT_LIMIT;
+use crate::facts::arrays::{Array, Did, MIN_WAITED, PAGE, arrays, in_flight};
+use crate::facts::case::{Case, CaseCell, evidence};
+use crate::facts::usage::AT_LIMIT;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding};
 use domain::units::significant;
@@ -125,8 +126,8 @@ and takes memory: a page for each member in each stripe."
 mod tests {
     use super::super::testing::*;
     use super::*;
+    use crate::facts::usage::{DiskUsage, Usage};
     use crate::summarise::summarise;
-    use crate::usage::{DiskUsage, Usage};
     use domain::inventory::Md;
     use domain::trace::Role;
     use domain::units::Bytes;

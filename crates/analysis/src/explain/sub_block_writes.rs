@@ -5,8 +5,8 @@
 //! without reading).
 
 use super::Rule;
-use super::arrays::disks_below;
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::arrays::disks_below;
+use crate::facts::case::{Case, CaseCell, evidence};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::BlockDevice;
 use domain::units::Bytes;

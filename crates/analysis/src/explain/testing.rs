@@ -1,10 +1,10 @@
 //! Runs of fio for the tests of rules: each cell a workload with its own options.
 
-use super::case::Case;
+use crate::facts::case::Case;
+use crate::facts::usage::Usage;
 use crate::summarise::summarise;
 use crate::summary::RunData;
 use crate::testing::{run, study};
-use crate::usage::Usage;
 use domain::Nanos;
 use domain::finding::Finding;
 use domain::inventory::*;

@@ -4,7 +4,7 @@
 //! drivers/thermal/intel/therm_throt.c.
 
 use super::Rule;
-use super::case::{Case, evidence};
+use crate::facts::case::{Case, evidence};
 use crate::words::counted;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::trial::Validity;

@@ -8,12 +8,13 @@
 //! cpufreq_conservative.c (`cs_dbs_update`) of Linux 6.1; `Documentation/cpu-freq/cpufreq-stats.rst`.
 
 use super::Rule;
-use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::cpu_share;
 use super::governor::windows_seen;
-use crate::residency::PStates;
-use crate::usage::Usage;
-use crate::window_loads::WindowLoads;
+use super::next_step::{UNTUNE, tune_command};
+use crate::facts::case::{Case, evidence};
+use crate::facts::cpu_share;
+use crate::facts::residency::PStates;
+use crate::facts::usage::Usage;
+use crate::facts::window_loads::WindowLoads;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -165,7 +166,7 @@ CPU's part: submission, checksums, encryption, parity, completion. That part tak
 mod tests {
     use super::super::testing::{findings_of_usage, machine_with};
     use super::*;
-    use crate::usage::Pressure;
+    use crate::facts::usage::Pressure;
     use domain::inventory::{CpuList, Inventory};
 
     fn machine(governor: &str) -> Inventory {
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_load_that_waits_for_its_disks_alone_gains_nothing_by_a_faster_cpu() {
-        use crate::usage::{CpuUsage, DiskUsage};
+        use crate::facts::usage::{CpuUsage, DiskUsage};
         let of = |depth: f64| {
             let cpu = |user| CpuUsage { user, ..CpuUsage::default() };
             let disk =

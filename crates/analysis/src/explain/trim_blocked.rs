@@ -3,8 +3,8 @@
 //! Source: `Documentation/admin-guide/device-mapper/dm-crypt.rst` (`allow_discards`); drivers/md/dm-crypt.c.
 
 use super::Rule;
-use super::arrays::{Encrypted, encrypted};
-use super::case::{Case, CaseCell, evidence};
+use crate::facts::arrays::{Encrypted, encrypted};
+use crate::facts::case::{Case, CaseCell, evidence};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::BlockDevice;

@@ -1,8 +1,9 @@
 //! What a study that varies a setting, or a key of its storage, has shown of it: the common part of the rules
 //! about such.
 
-use super::case::{Case, CaseCell, UNTUNE, evidence, gain};
+use super::next_step::UNTUNE;
 use super::pair::{Effect, Pair, Part, modest};
+use crate::facts::case::{Case, CaseCell, evidence, gain};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, certainty, difference, distance, gives, p_words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};

@@ -3,8 +3,8 @@
 //! Sources: `Documentation/accounting/psi.rst`; proc(5), `/proc/stat` (`iowait`, `steal`).
 
 use super::Rule;
-use super::case::{Case, evidence};
-use crate::usage::Usage;
+use crate::facts::case::{Case, evidence};
+use crate::facts::usage::Usage;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding};
 
@@ -83,7 +83,7 @@ fn finding(case: &Case<'_>, cause: &Cause) -> Option<Finding> {
 mod tests {
     use super::super::testing::findings_of_usage;
     use super::*;
-    use crate::usage::{CpuUsage, Pressure};
+    use crate::facts::usage::{CpuUsage, Pressure};
 
     fn titles(usage: &Usage) -> Vec<String> {
         findings_of_usage(RULE, usage, None).into_iter().map(|finding| finding.title).collect()

@@ -3,8 +3,8 @@
 //! Source: `Documentation/ABI/stable/sysfs-block` (`wbt_lat_usec`); block/blk-wbt.c.
 
 use super::Rule;
-use super::case::Case;
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
+use crate::facts::case::Case;
 use domain::finding::Finding;
 
 pub(super) const RULE: Rule = Rule {

@@ -7,7 +7,7 @@ use crate::sections::{
     spent_note, spent_table, waits_table, windows_notes, windows_table,
 };
 use crate::wording::cell_label;
-use analysis::cell_events;
+use analysis::facts::cell_events;
 use domain::windows::{GovernorWindows, Windows};
 use maud::{Markup, html};
 

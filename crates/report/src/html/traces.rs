@@ -7,7 +7,7 @@ use crate::trace_view::{Held, Line, Lines, VirtualCpu};
 use crate::wording::{counted, trial_name};
 use crate::{MAX_TRACES, Report, TraceView, states};
 use analysis::answer::about;
-use analysis::rates::COARSEST_TICKS;
+use analysis::facts::rates::COARSEST_TICKS;
 use domain::Nanos;
 use domain::ids::TrialKey;
 use domain::trace::FrequencySource;

@@ -4,7 +4,7 @@ use super::{heading, paragraph, table};
 use crate::Report;
 use crate::document::{Block, Table};
 use crate::wording::{cell_label, percent};
-use analysis::cell_events;
+use analysis::facts::cell_events;
 use domain::calls::{Call, Called, Calls};
 use domain::order;
 use domain::passage::Bios;

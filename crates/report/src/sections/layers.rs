@@ -4,7 +4,7 @@ use super::{heading, paragraph, table};
 use crate::Report;
 use crate::document::{Block, Table};
 use crate::wording::{cell_label, percent};
-use analysis::cell_events::{self, OfLayer};
+use analysis::facts::cell_events::{self, OfLayer};
 use domain::order;
 use domain::passage::Given;
 use domain::request::Op;

@@ -5,7 +5,7 @@ use super::{heading, paragraph, table};
 use crate::Report;
 use crate::document::{Block, Table};
 use crate::wording::cell_label;
-use analysis::cell_events;
+use analysis::facts::cell_events;
 use domain::order;
 use domain::profile::{Profile, Subsystem};
 

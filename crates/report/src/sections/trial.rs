@@ -8,7 +8,7 @@ use crate::cpu_share::{notable, shown};
 use crate::document::Block;
 use crate::wording::{command_line, counted, standing, why_not_counted};
 use crate::{simulation, states};
-use analysis::residency::Residency;
+use analysis::facts::residency::Residency;
 use domain::Nanos;
 use domain::lab::{LabAccount, StateRecord};
 use domain::setting::SettingRecord;

@@ -4,7 +4,7 @@ use super::{heading, paragraph, table};
 use crate::Report;
 use crate::document::{Block, Table};
 use crate::wording::{cell_label, percent};
-use analysis::cell_events::{self, OfDevice};
+use analysis::facts::cell_events::{self, OfDevice};
 use domain::order;
 use domain::spent::{Spent, Wait};
 use domain::took::Took;

@@ -4,7 +4,7 @@ use super::{heading, item, paragraph, table};
 use crate::Report;
 use crate::document::{Block, Table};
 use crate::wording::cell_label;
-use analysis::cell_events;
+use analysis::facts::cell_events;
 use analysis::summary::CellSummary;
 use domain::time::Nanos;
 use domain::units::Hertz;

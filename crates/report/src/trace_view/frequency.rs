@@ -2,7 +2,7 @@
 
 use super::grid::Grid;
 use super::{Line, Lines, MAX_LINES};
-use analysis::rates::{Step, known_pairs, names_between, neighbours, usual_distance};
+use analysis::facts::rates::{Step, known_pairs, names_between, neighbours, usual_distance};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Trace, growth};
 

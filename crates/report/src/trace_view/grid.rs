@@ -2,7 +2,7 @@
 //! distance.
 
 use super::{Bucket, Line, MAX_BUCKETS};
-use analysis::rates::Step;
+use analysis::facts::rates::Step;
 use domain::time::Nanos;
 use domain::trace::Trace;
 

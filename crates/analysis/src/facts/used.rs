@@ -26,7 +26,7 @@ const MAX_AT_RANDOM: f64 = 0.1;
 const MAX_LAYERS: usize = 16;
 
 /// What a device's load does; `None` where too little was submitted to tell.
-pub(super) fn profile(pattern: &AccessPattern) -> Option<Profile> {
+pub(crate) fn profile(pattern: &AccessPattern) -> Option<Profile> {
     let AccessPattern { reads, writes } = pattern;
     if reads.bios + writes.bios < MIN_BIOS {
         return None;
@@ -48,12 +48,12 @@ pub(super) fn profile(pattern: &AccessPattern) -> Option<Profile> {
 }
 
 /// Whether these are here and there.
-pub(super) fn is_random(accesses: &Accesses) -> bool {
+pub(crate) fn is_random(accesses: &Accesses) -> bool {
     accesses.share_in_order().is_some_and(|share| share <= MAX_AT_RANDOM)
 }
 
 /// Whether nearly all that is done is written, one byte after another.
-pub(super) fn writes_in_order(pattern: &AccessPattern) -> bool {
+pub(crate) fn writes_in_order(pattern: &AccessPattern) -> bool {
     let AccessPattern { reads, writes } = pattern;
     let of_writes = writes.sectors as f64 / (reads.sectors as f64 + writes.sectors as f64);
     writes.bios >= MIN_BIOS && of_writes >= MOSTLY && writes.share_in_order() >= Some(MIN_IN_ORDER)
@@ -61,7 +61,7 @@ pub(super) fn writes_in_order(pattern: &AccessPattern) -> bool {
 
 /// The device that a watched load uses: that which was given most bytes, of those that carry one another the
 /// uppermost.
-pub(super) fn most_used<'a>(inventory: Option<&Inventory>, trials: &[&'a Trial]) -> Option<&'a str> {
+pub(crate) fn most_used<'a>(inventory: Option<&Inventory>, trials: &[&'a Trial]) -> Option<&'a str> {
     let measured = trials.iter().find_map(|trial| trial.measurement.as_ref())?;
     let size = |disk: &DiskTotals| {
         disk.accesses.map(|pattern| pattern.reads.sectors.saturating_add(pattern.writes.sectors))
@@ -86,8 +86,8 @@ fn is_built_of(inventory: Option<&Inventory>, upper: &str, lower: &str) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{bare_machine, on_disk};
     use super::*;
+    use crate::explain::testing::{bare_machine, on_disk};
     use domain::Nanos;
 
     fn some(bios: u64, in_order: u64, ahead: u64, synchronous: u64) -> Accesses {
@@ -128,7 +128,7 @@ mod tests {
             passage: None,
         };
         let with = |disks: Vec<DiskTotals>| {
-            let mut data = super::super::testing::fio_run(&["rw=read"], |_, _| vec![]);
+            let mut data = crate::explain::testing::fio_run(&["rw=read"], |_, _| vec![]);
             data.trials[0].measurement.as_mut().unwrap().disks = disks;
             data.trials.swap_remove(0)
         };

@@ -2,7 +2,7 @@
 //!
 //! Source: proc(5) (`/proc/stat`).
 
-use crate::rates::{Step, coarse, names_between, rates};
+use crate::facts::rates::{Step, coarse, names_between, rates};
 use crate::stats::quantile::{median, quantile};
 use domain::trace::Trace;
 
@@ -48,7 +48,7 @@ fn load(trace: &Trace, cpu: u32) -> Option<WindowLoads> {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-    use crate::usage::tests::growing;
+    use crate::facts::usage::tests::growing;
 
     #[test]
     fn a_cpus_load_is_that_of_its_windows() {

@@ -3,14 +3,14 @@
 
 use super::case::{Case, CaseCell, evidence};
 use super::cpu_share;
-use super::governor::is_frequency_policy;
+use super::frequency_policy::is_frequency_policy;
 use domain::finding::Evidence;
 use domain::inventory::{Cpufreq, Policy};
 use domain::trace::Role;
 use domain::units::{Unit, significant};
 
 /// A cell that keeps one request in flight, always, and waits for it.
-pub(super) struct Single<'c, 'a> {
+pub(crate) struct Single<'c, 'a> {
     pub cell: &'c CaseCell<'a>,
     /// Seconds that a request takes, median or mean.
     pub latency: f64,
@@ -19,7 +19,7 @@ pub(super) struct Single<'c, 'a> {
 }
 
 impl Single<'_, '_> {
-    pub(super) fn figures(&self) -> Vec<Evidence> {
+    pub(crate) fn figures(&self) -> Vec<Evidence> {
         vec![
             evidence("latency of a request at depth 1", Unit::Seconds.show(self.latency), self.cell.source()),
             evidence(
@@ -45,7 +45,7 @@ const SERVING: [Role; 9] = [
 ];
 
 /// The cells of a run that are so, with what was measured of them; but those that disks decide.
-pub(super) fn singles<'c, 'a>(case: &Case<'_>, cells: &'c [CaseCell<'a>]) -> Vec<Single<'c, 'a>> {
+pub(crate) fn singles<'c, 'a>(case: &Case<'_>, cells: &'c [CaseCell<'a>]) -> Vec<Single<'c, 'a>> {
     let steady = |cell: &&CaseCell<'_>| {
         // Behind the page cache nobody waits for a single request.
         let is_behind =
@@ -64,26 +64,26 @@ pub(super) fn singles<'c, 'a>(case: &Case<'_>, cells: &'c [CaseCell<'a>]) -> Vec
 }
 
 /// Engines that sleep in the call itself, which the kernel counts as waiting for I/O.
-pub(super) fn waits_in_the_call(cell: &CaseCell<'_>) -> bool {
+pub(crate) fn waits_in_the_call(cell: &CaseCell<'_>) -> bool {
     let engine = cell.option(&["ioengine"]).unwrap_or("psync");
     cell.is_fio() && matches!(engine, "sync" | "psync" | "vsync" | "pvsync" | "pvsync2")
 }
 
 /// The policies of a machine of which the run varied nothing.
-pub(super) fn unvaried<'a>(case: &Case<'a>) -> Option<&'a Cpufreq> {
+pub(crate) fn unvaried<'a>(case: &Case<'a>) -> Option<&'a Cpufreq> {
     let settings = case.data.study.factors.iter().flat_map(|f| &f.levels).flat_map(|level| &level.settings);
     let varied = settings.into_iter().any(|setting| is_frequency_policy(&setting.setting.name));
     case.inventory?.cpufreq.as_ref().filter(|_| !varied)
 }
 
 /// The governor that all trials of a cell ran under, or else that of the machine's first policy.
-pub(super) fn governor<'c>(cell: &'c CaseCell<'_>, cpufreq: &'c Cpufreq) -> Option<&'c str> {
+pub(crate) fn governor<'c>(cell: &'c CaseCell<'_>, cpufreq: &'c Cpufreq) -> Option<&'c str> {
     let read = cell.trials.iter().find_map(|trial| trial.environment.get("governor")).map(String::as_str);
     read.or_else(|| cpufreq.policies.first()?.governor.as_deref())
 }
 
 /// A tunable of a governor as the machine had it, with its file.
-pub(super) fn tunable(cpufreq: &Cpufreq, governor: &str, name: &str) -> Option<(String, String)> {
+pub(crate) fn tunable(cpufreq: &Cpufreq, governor: &str, name: &str) -> Option<(String, String)> {
     let folder = "/sys/devices/system/cpu/cpufreq";
     let shared = cpufreq.tunables.get(governor).and_then(|all| all.get(name));
     if let Some(value) = shared {

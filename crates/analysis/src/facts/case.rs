@@ -1,19 +1,18 @@
-//! What a rule may look at, and the few questions that many rules ask of it.
+//! A run with its machine, and what is asked of its cells: options, accesses, figures.
 
 use super::used;
+use crate::facts::usage::Usage;
 use crate::stats::quantile::median;
 use crate::summarise::keys;
 use crate::summary::{CellSummary, Comparison, Point, RunData, RunSummary, Verdict};
-use crate::usage::Usage;
 use domain::access::AccessPattern;
 use domain::finding::{Evidence, Gain};
 use domain::ids::TrialKey;
 use domain::inventory::{BlockDevice, Inventory};
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
-use domain::setting::SettingRequest;
 use domain::trace::Role;
-use domain::trial::{Measurement, Provenance, Trial};
+use domain::trial::{Measurement, Trial};
 use domain::units::Bytes;
 use workloads::{Direction, Profile};
 
@@ -41,7 +40,7 @@ impl<'a> Case<'a> {
     }
 
     /// The cells that have a valid trial, with the options that they ran with.
-    pub(super) fn cells(&self) -> Vec<CaseCell<'a>> {
+    pub(crate) fn cells(&self) -> Vec<CaseCell<'a>> {
         let is_recorded = self.data.study.is_recording();
         let plan = Plan::new(self.data.study.clone(), self.data.run.seed);
         let cells = plan.map(|plan| plan.cells).unwrap_or_default().into_iter();
@@ -56,7 +55,7 @@ impl<'a> Case<'a> {
     }
 
     /// The largest of these shares over all trials that were watched, with its usage and the trial.
-    pub(super) fn worst_usage(
+    pub(crate) fn worst_usage(
         &self,
         share: impl Fn(&Usage) -> Option<f64>,
     ) -> Option<(String, &'a Usage, f64)> {
@@ -67,7 +66,7 @@ impl<'a> Case<'a> {
 
     /// The share of all CPUs' time that the command or process used which was watched, and that share with
     /// the kernel's threads, which work for it too; `None` where the whole machine was watched.
-    pub(super) fn own_share(&self, usage: &Usage) -> Option<(f64, f64)> {
+    pub(crate) fn own_share(&self, usage: &Usage) -> Option<(f64, f64)> {
         let (key, _) = self.usages.iter().find(|(_, known)| std::ptr::eq(known, usage))?;
         let trial = self.data.trials.iter().find(|trial| trial.key == *key)?;
         let measured = trial.measurement.as_ref()?;
@@ -79,36 +78,15 @@ impl<'a> Case<'a> {
         (all > 0.0).then(|| (own.secs() / all, with_kernel / all))
     }
 
-    /// The command that shows more, where nothing can be changed: of this machine, or of the run alone.
-    pub(super) fn next_look(&self) -> String {
-        match self.data.run.provenance {
-            Provenance::Host => "flyball inspect".to_owned(),
-            _ => format!("flyball show {}", self.data.run.id),
-        }
-    }
-
-    /// The command that shows the run again, where there is nothing to look at but its figures.
-    pub(super) fn show_again(&self) -> String {
-        format!("flyball show {}", self.data.run.id)
-    }
-
-    /// The command that names the threads that have the CPUs.
-    pub(super) fn who_is_busy(&self) -> String {
-        match self.data.run.provenance {
-            Provenance::Host => "flyball diagnose".to_owned(),
-            _ => self.next_look(),
-        }
-    }
-
     /// The device below the target, as the inventory has it.
-    pub(super) fn device(&self) -> Option<&'a BlockDevice> {
+    pub(crate) fn device(&self) -> Option<&'a BlockDevice> {
         self.inventory?.device(self.target_device?)
     }
 }
 
 /// A cell with its valid trials.
 #[derive(Clone, Debug)]
-pub(super) struct CaseCell<'a> {
+pub(crate) struct CaseCell<'a> {
     pub cell: Cell,
     pub summary: Option<&'a CellSummary>,
     pub trials: Vec<&'a Trial>,
@@ -119,44 +97,44 @@ pub(super) struct CaseCell<'a> {
 }
 
 impl<'a> CaseCell<'a> {
-    pub(super) fn points(&self) -> &'a [Point] {
+    pub(crate) fn points(&self) -> &'a [Point] {
         self.summary.map_or(&[], |summary| summary.points.as_slice())
     }
 
     /// Whether it is a recording: its rates are those of the disks, and of no tool.
-    pub(super) const fn is_recorded(&self) -> bool {
+    pub(crate) const fn is_recorded(&self) -> bool {
         self.is_recorded
     }
 
     /// How a sentence calls it: by its levels, or what was recorded by no name that tells anything.
-    pub(super) fn named(&self) -> &str {
+    pub(crate) fn named(&self) -> &str {
         if self.is_recorded { "the load" } else { self.cell.id.as_str() }
     }
 
     /// The block device below this cell's target: where a study builds its storage, cells differ in it.
-    pub(super) fn device(&self) -> Option<&'a str> {
+    pub(crate) fn device(&self) -> Option<&'a str> {
         let own = self.trials.iter().find_map(|trial| trial.environment.get("device"));
         own.map(String::as_str).or(self.device)
     }
 
     /// The value of the first of these options that is set; a name and its aliases.
-    pub(super) fn option(&self, names: &[&str]) -> Option<&str> {
+    pub(crate) fn option(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.cell.workload.options.get(*name)).map(String::as_str)
     }
 
-    pub(super) fn is_fio(&self) -> bool {
+    pub(crate) fn is_fio(&self) -> bool {
         workloads::fio::is_job(&self.cell.workload)
     }
 
     /// Whether it waits for its writes to be on the medium: fio's options.
-    pub(super) fn is_synced(&self) -> bool {
+    pub(crate) fn is_synced(&self) -> bool {
         let is_set = |name: &&str| self.option(&[name]).is_some_and(|value| value != "0");
         self.is_fio() && ["fsync", "fdatasync", "sync"].iter().any(is_set)
     }
 
     /// How many bytes its jobs keep in flight; `None` where nothing tells, infinite for writes into the page
     /// cache, which wait for nobody.
-    pub(super) fn bytes_in_flight(&self) -> Option<f64> {
+    pub(crate) fn bytes_in_flight(&self) -> Option<f64> {
         if self.writes_behind() {
             return Some(f64::INFINITY);
         }
@@ -164,13 +142,13 @@ impl<'a> CaseCell<'a> {
     }
 
     /// Whether it writes into the page cache and waits for nothing but its limits.
-    pub(super) fn writes_behind(&self) -> bool {
+    pub(crate) fn writes_behind(&self) -> bool {
         self.profile().writes() && !self.profile().is_direct() && !self.is_synced()
     }
 
     /// Bytes a second that the tool wrote, over the whole of a trial, whose disks are counted from begin to
     /// end; median.
-    pub(super) fn written_by_tool(&self) -> Option<f64> {
+    pub(crate) fn written_by_tool(&self) -> Option<f64> {
         self.median_of(|measured| {
             let metric = |name: &str| measured.outcome.metrics.get(name).map(|metric| metric.value);
             let seconds = metric("elapsed").unwrap_or(measured.duration.secs());
@@ -179,13 +157,13 @@ impl<'a> CaseCell<'a> {
     }
 
     /// Whether its options make it pause: it is no measure of what the machine can do.
-    pub(super) fn pauses(&self) -> bool {
+    pub(crate) fn pauses(&self) -> bool {
         PAUSES.iter().any(|name| self.cell.workload.options.contains_key(*name))
     }
 
     /// Whether it reaches the rate that its options ask for: whatever is removed, it asks for no more. fio's
     /// `rate` and `rate_iops` are of one job (fio(1)); a rate that is not read is none.
-    pub(super) fn keeps_its_pace(&self) -> bool {
+    pub(crate) fn keeps_its_pace(&self) -> bool {
         let jobs = self.option(&["numjobs"]).map_or(Some(1.0), |text| text.parse::<f64>().ok());
         let reaches = |asked: Option<f64>, metric: &str| {
             let asked = asked.zip(jobs).map(|(each, jobs)| each * jobs).filter(|all| *all > 0.0);
@@ -197,13 +175,13 @@ impl<'a> CaseCell<'a> {
     }
 
     /// Whether a load beside it may work on its target: what devices did is of both then.
-    pub(super) fn shares_its_target(&self) -> bool {
+    pub(crate) fn shares_its_target(&self) -> bool {
         let mut loads = self.cell.beside.iter().map(|companion| &companion.load);
         loads.any(|load| !workloads::of(&load.tool).is_of_the_cpu(&load.options))
     }
 
     /// What I/O it does: by its options, or where these do not tell by what its device was given.
-    pub(super) fn profile(&self) -> Profile {
+    pub(crate) fn profile(&self) -> Profile {
         let profile = workloads::of(&self.cell.workload.tool).profile(&self.cell.workload);
         let is_known = profile.direction != Direction::Unknown;
         if is_known {
@@ -214,14 +192,14 @@ impl<'a> CaseCell<'a> {
     }
 
     /// How its device was used, where that was recorded.
-    pub(super) fn pattern(&self) -> Option<AccessPattern> {
+    pub(crate) fn pattern(&self) -> Option<AccessPattern> {
         let device = self.device()?;
         let disks = self.trials.iter().filter_map(|trial| trial.measurement.as_ref()).flat_map(|m| &m.disks);
         disks.filter(|disk| disk.device == device).find_map(|disk| disk.accesses)
     }
 
     /// Whether it reads here and there, by its options or by what its device was given.
-    pub(super) fn reads_at_random(&self) -> bool {
+    pub(crate) fn reads_at_random(&self) -> bool {
         let reads = || self.profile().direction == Direction::Reads;
         match self.access() {
             Some(access) => access == "randread",
@@ -230,7 +208,7 @@ impl<'a> CaseCell<'a> {
     }
 
     /// Whether it writes one byte after another.
-    pub(super) fn writes_in_order(&self) -> bool {
+    pub(crate) fn writes_in_order(&self) -> bool {
         match self.access() {
             Some(access) => access == "write",
             // dd has no access that tells reads from writes in order; its writes are in order always.
@@ -240,28 +218,28 @@ impl<'a> CaseCell<'a> {
     }
 
     /// What fio does: `randread`, `write`, …; `None` for other tools.
-    pub(super) fn access(&self) -> Option<&str> {
+    pub(crate) fn access(&self) -> Option<&str> {
         self.is_fio().then(|| workloads::fio::access(&self.cell.workload.options))
     }
 
     /// The size of a request, where the tool was told one.
-    pub(super) fn block_size(&self) -> Option<Bytes> {
+    pub(crate) fn block_size(&self) -> Option<Bytes> {
         Bytes::parse(self.option(&["bs", "blocksize"])?)
     }
 
     /// The median over the valid trials of something that each may have.
-    pub(super) fn median_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn median_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
         let values: Vec<f64> = self.trials.iter().filter_map(|t| figure(t.measurement.as_ref()?)).collect();
         median(&values)
     }
 
     /// The median of a metric.
-    pub(super) fn metric(&self, name: &str) -> Option<f64> {
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         self.median_of(|m| m.outcome.metrics.get(name).map(|metric| metric.value))
     }
 
     /// Where its figures were measured.
-    pub(super) fn source(&self) -> String {
+    pub(crate) fn source(&self) -> String {
         self.summary.map_or_else(|| format!("cell {}", self.cell.id), keys)
     }
 }
@@ -273,7 +251,7 @@ const PAUSES: &[&str] = &["duty_cycle", "thinktime", "rate", "rate_iops"];
 const AT_ITS_PACE: f64 = 0.97;
 
 /// A figure with its source.
-pub(super) fn evidence(
+pub(crate) fn evidence(
     what: impl Into<String>,
     figure: impl Into<String>,
     source: impl Into<String>,
@@ -282,22 +260,14 @@ pub(super) fn evidence(
 }
 
 /// What B would give instead of A, where that is claimed to be better.
-pub(super) fn gain(comparison: &Comparison) -> Option<Gain> {
+pub(crate) fn gain(comparison: &Comparison) -> Option<Gain> {
     let (low, high) = comparison.extent().filter(|_| comparison.verdict == Verdict::Better)?;
     let metric = comparison.metric.clone();
     Some(Gain { metric, low, ratio: comparison.ratio?, high })
 }
 
 /// How good the ratio is, whichever way is good: above 1 is a gain; none is no gain that has a figure.
-pub(super) fn goodness(comparison: &Comparison) -> f64 {
+pub(crate) fn goodness(comparison: &Comparison) -> f64 {
     let ratio = comparison.ratio.unwrap_or(1.0);
     if comparison.better == Better::Higher { ratio } else { 1.0 / ratio }
 }
-
-/// The command that writes a setting so that it lasts and can be undone.
-pub(super) fn tune_command(setting: &SettingRequest) -> String {
-    format!("flyball tune --set {}={} --persist", setting.setting, setting.value)
-}
-
-/// The command that undoes what [`tune_command`] does.
-pub(super) const UNTUNE: &str = "flyball tune --undo";

@@ -5,9 +5,9 @@
 //! `Documentation/admin-guide/pm/cpuidle.rst`, arch/x86/events/msr.c (APERF, MPERF, TSC),
 //! mm/page-writeback.c (`balance_dirty_pages`).
 
-use crate::rates::{SECTOR_BYTES, Step, names_between, rates};
-use crate::residency::{self, PStates};
-use crate::window_loads::{self, WindowLoads};
+use crate::facts::rates::{SECTOR_BYTES, Step, names_between, rates};
+use crate::facts::residency::{self, PStates};
+use crate::facts::window_loads::{self, WindowLoads};
 use domain::order;
 use domain::time::Nanos;
 use domain::trace::Trace;

@@ -5,7 +5,7 @@
 //! `Documentation/cpu-freq/cpufreq-stats.rst` (`time_in_state`); `Documentation/admin-guide/pm/cpuidle.rst`
 //! (`time`, `usage`).
 
-use crate::rates::{known_pairs, names_between};
+use crate::facts::rates::{known_pairs, names_between};
 use domain::order;
 use domain::trace::{FrequencySource, SeriesKind, Trace, growth};
 use domain::units::Hertz;

@@ -21,7 +21,7 @@
 
 use super::arrays::{Did, arrays, disks_below, in_flight};
 use super::case::{Case, CaseCell, evidence};
-use crate::usage::{AT_LIMIT, Usage};
+use crate::facts::usage::{AT_LIMIT, Usage};
 use crate::words::percent;
 use domain::finding::{Evidence, Gain};
 use domain::inventory::{BlockDevice, Policy, Queue, WriteCache};
@@ -62,7 +62,7 @@ const OF_A_PLATTER: f64 = 2e-3;
 const SLOWER_HALF: f64 = 2.0;
 
 /// What CPUs that are some times as fast can give a load.
-pub(super) enum Bound {
+pub(crate) enum Bound {
     /// Nothing that could be told from noise.
     Nothing,
     /// So many times as much at most.
@@ -77,7 +77,7 @@ pub(super) enum Bound {
 }
 
 /// Of the load that waits most for its CPUs.
-pub(super) fn bound(case: &Case<'_>, faster: f64) -> Bound {
+pub(crate) fn bound(case: &Case<'_>, faster: f64) -> Bound {
     let cells = case.cells();
     // Whatever takes less time, a load that has the rate it asks for is none the faster.
     let is_paced = |cell: &CaseCell<'_>| cell.keeps_its_pace() && case.summary.better == Better::Higher;
@@ -108,13 +108,13 @@ pub(super) fn bound(case: &Case<'_>, faster: f64) -> Bound {
 }
 
 /// What a load gains by CPUs that are `faster` times as fast, where this is their share of its time.
-pub(super) fn gain(share: f64, faster: f64) -> f64 {
+pub(crate) fn gain(share: f64, faster: f64) -> f64 {
     1.0 / (1.0 - share.clamp(0.0, 1.0) * (1.0 - 1.0 / faster.max(1.0)))
 }
 
 /// The frequency in Hz at which the busiest CPU ran in the mean, idle time included, and its policy; the
 /// lowest of several traces. `None` where it was not counted.
-pub(super) fn ran_at<'a>(case: &Case<'a>) -> Option<(f64, &'a Policy)> {
+pub(crate) fn ran_at<'a>(case: &Case<'a>) -> Option<(f64, &'a Policy)> {
     let policies = &case.inventory?.cpufreq.as_ref()?.policies;
     let of = |usage: &Usage| {
         let (busiest, _) = usage.cpus.iter().max_by(|(_, a), (_, b)| a.busy().total_cmp(&b.busy()))?;
@@ -129,7 +129,7 @@ pub(super) fn ran_at<'a>(case: &Case<'a>) -> Option<(f64, &'a Policy)> {
 
 /// Whether CPUs at the highest frequency that they may run at would give a load nothing, by their share of a
 /// request's time.
-pub(super) fn waits_for_disks_alone(case: &Case<'_>) -> bool {
+pub(crate) fn waits_for_disks_alone(case: &Case<'_>) -> bool {
     let faster = ran_at(case)
         .and_then(|(hertz, policy)| Some(policy.max.or(policy.hardware_max)?.hz() as f64 / hertz));
     faster.is_some_and(|faster| matches!(bound(case, faster), Bound::Nothing))
@@ -164,7 +164,7 @@ fn most_of_disks(case: &Case<'_>, cell: &CaseCell<'_>) -> f64 {
 
 /// Whether flash has no room in its cache for a good part of what is written to it, and decides how fast that
 /// is: a few writes take most of the time of all.
-pub(super) fn waits_for_room_in_flash(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
+pub(crate) fn waits_for_room_in_flash(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
     let disks = used_disks(case, cell);
     let is_flash =
         |disk: &&BlockDevice| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(false);
@@ -184,7 +184,7 @@ const AT_THE_LINK: f64 = 0.85;
 
 /// Whether a disk moves what a SATA link of 6 Gbit/s carries. More than that is a faster link. Where the link
 /// is not known, flash whose cache survives a power cut is taken for that of a server, with a faster one.
-pub(super) fn is_at_its_link(disk: &BlockDevice, did: &Did) -> bool {
+pub(crate) fn is_at_its_link(disk: &BlockDevice, did: &Did) -> bool {
     let is_volatile =
         || disk.queue.as_ref().and_then(|queue| queue.write_cache) == Some(WriteCache::WriteBack);
     let is_sata = disk.transport.as_deref().map_or_else(is_volatile, |transport| transport == "sata");
@@ -196,13 +196,13 @@ fn is_spinning(disk: &BlockDevice) -> bool {
 }
 
 /// Whether a CPU of any trace had no time left.
-pub(super) fn is_a_cpu_busy(case: &Case<'_>) -> bool {
+pub(crate) fn is_a_cpu_busy(case: &Case<'_>) -> bool {
     let mut all = case.usages.iter().flat_map(|(_, usage)| &usage.cpus);
     all.any(|(_, cpu)| cpu.busy() >= AT_LIMIT)
 }
 
 /// Whether the disks of a cell decide how fast it is, whatever a request waits for before and after them.
-pub(super) fn disks_decide(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
+pub(crate) fn disks_decide(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
     disks_work_meanwhile(case, cell) || most_of_disks(case, cell) < MIN_GAIN
 }
 
@@ -242,7 +242,7 @@ fn fills_its_cache(cell: &CaseCell<'_>, disk: &BlockDevice) -> bool {
 }
 
 /// The gain of a finding: none at worst.
-pub(super) fn expected(case: &Case<'_>, times: f64) -> Option<Gain> {
+pub(crate) fn expected(case: &Case<'_>, times: f64) -> Option<Gain> {
     let metric = &case.summary.metric;
     let ratio = if case.summary.better == Better::Higher { times } else { 1.0 / times };
     Some(Gain { metric: metric.clone(), low: ratio.min(1.0), ratio, high: ratio.max(1.0) })
@@ -285,7 +285,7 @@ fn of_usage(usage: &Usage) -> Option<f64> {
 
 /// The share of a request's time that is executed or waits for that: of so many cores in use, with so many
 /// requests in flight, where the busiest thread is so busy.
-pub(super) fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
+pub(crate) fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
     // One alone waits behind no other.
     let queued = if in_flight > 1.0 { 1.0 / (1.0 - busiest.min(0.999)) } else { 1.0 };
     (cores / in_flight * queued).min(1.0)
@@ -294,8 +294,8 @@ pub(super) fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use super::super::testing::{fio_run, on_disk, with_thread, with_work};
     use super::*;
+    use crate::explain::testing::{fio_run, on_disk, with_thread, with_work};
     use crate::summarise::summarise;
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_a_spinning_disk_is_always_asked_for_is_as_fast_as_the_disk() {
-        use crate::usage::DiskUsage;
+        use crate::facts::usage::DiskUsage;
         let of = |busy_ms, depth| {
             let mut data = fio_run(&["rw=read bs=1m"], |_, _| vec![]);
             with_thread(&mut data, "fio", Role::Workload, 500);
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn flash_that_is_always_read_ahead_of_the_reader_decides() {
-        use crate::usage::DiskUsage;
+        use crate::facts::usage::DiskUsage;
         let of = |options: &str, busy_ms, depth| {
             let mut data = fio_run(&[options], |_, _| vec![]);
             with_thread(&mut data, "fio", Role::Workload, 400);

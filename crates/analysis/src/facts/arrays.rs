@@ -3,7 +3,7 @@
 //! Sources: `Documentation/admin-guide/iostats.rst`; `Documentation/admin-guide/md.rst`.
 
 use super::case::{Case, CaseCell};
-use crate::rates::SECTOR_BYTES;
+use crate::facts::rates::SECTOR_BYTES;
 use crate::stats::quantile::median;
 use domain::inventory::{BlockDevice, BlockKind, Crypt, Inventory, Md};
 use domain::stack::{Bitmap, MdLevel};
@@ -16,11 +16,11 @@ const NO_TIME_LEFT: f64 = 0.95;
 
 /// Somebody waits for an array that has requests in flight for so much of the time ([`Array::waited_for`]).
 /// Its disks may be idle for most of that: where each request waits for the one before, so do they.
-pub(super) const MIN_WAITED: f64 = 0.5;
+pub(crate) const MIN_WAITED: f64 = 0.5;
 
 /// What one device did in the trials of a cell, medians over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Did {
+pub(crate) struct Did {
     /// The share of a trial's time in which it had requests in flight.
     pub busy: f64,
     /// Reads a second.
@@ -35,20 +35,20 @@ pub(super) struct Did {
 
 impl Did {
     /// Requests a second, both ways.
-    pub(super) fn requests(&self) -> f64 {
+    pub(crate) fn requests(&self) -> f64 {
         self.reads + self.writes
     }
 }
 
 impl CaseCell<'_> {
     /// Whether a thread of the load itself had no time left: what its devices do beside decides nothing then.
-    pub(super) fn is_at_its_limit(&self) -> bool {
+    pub(crate) fn is_at_its_limit(&self) -> bool {
         self.busiest_of_load() >= NO_TIME_LEFT
     }
 
     /// The share of a core that the busiest thread of the load itself used, median; 0 where none was
     /// recorded.
-    pub(super) fn busiest_of_load(&self) -> f64 {
+    pub(crate) fn busiest_of_load(&self) -> f64 {
         let busiest = self.median_of(|m| {
             let own = m.threads.iter().filter(|thread| thread.role == Role::Workload);
             (m.duration.get() > 0)
@@ -58,7 +58,7 @@ impl CaseCell<'_> {
     }
 
     /// CPU time of these roles by a trial's time, median; `None` where no roles were recorded.
-    pub(super) fn cores(&self, roles: &[Role]) -> Option<f64> {
+    pub(crate) fn cores(&self, roles: &[Role]) -> Option<f64> {
         self.median_of(|m| {
             let known = !m.roles.is_empty() && m.duration.get() > 0;
             let used = roles.iter().filter_map(|role| m.roles.get(role)).map(|cpu| cpu.secs()).sum::<f64>();
@@ -68,7 +68,7 @@ impl CaseCell<'_> {
 
     /// What a device did; `None` where no trial's disks were recorded. Recorded are those that did anything,
     /// so that one which is not among them did nothing.
-    pub(super) fn did(&self, device: &str) -> Option<Did> {
+    pub(crate) fn did(&self, device: &str) -> Option<Did> {
         let of = |figure: fn(&DiskTotals) -> f64| {
             self.median_of(|m| {
                 Some(a_second(m)? * m.disks.iter().find(|d| d.device == device).map_or(0.0, figure))
@@ -85,13 +85,13 @@ impl CaseCell<'_> {
 }
 
 /// What an array handles at once: a page of each member (drivers/md/raid5.h, `STRIPE_SIZE`).
-pub(super) const PAGE: f64 = 4096.0;
+pub(crate) const PAGE: f64 = 4096.0;
 
 /// A bound on the layers between a device and its disks.
 const MAX_LAYERS: usize = 16;
 
 /// The devices that carry this one and are built on none; empty where it is not known.
-pub(super) fn disks_below<'a>(inventory: &'a Inventory, device: &str) -> Vec<&'a BlockDevice> {
+pub(crate) fn disks_below<'a>(inventory: &'a Inventory, device: &str) -> Vec<&'a BlockDevice> {
     let mut level: Vec<&BlockDevice> = inventory.device(device).into_iter().collect();
     for _ in 0..MAX_LAYERS {
         let (done, built): (Vec<&BlockDevice>, Vec<&BlockDevice>) =
@@ -107,7 +107,7 @@ pub(super) fn disks_below<'a>(inventory: &'a Inventory, device: &str) -> Vec<&'a
 }
 
 /// A device that encrypts, as the machine's inventory has it, and what it did in a cell.
-pub(super) struct Encrypted<'a> {
+pub(crate) struct Encrypted<'a> {
     pub device: &'a BlockDevice,
     /// The name that cryptsetup knows it by.
     pub name: &'a str,
@@ -122,7 +122,7 @@ pub(super) struct Encrypted<'a> {
 }
 
 /// The devices that encrypt and did something in a cell.
-pub(super) fn encrypted<'a>(case: &Case<'a>, cell: &CaseCell<'_>) -> Vec<Encrypted<'a>> {
+pub(crate) fn encrypted<'a>(case: &Case<'a>, cell: &CaseCell<'_>) -> Vec<Encrypted<'a>> {
     let Some(inventory) = case.inventory else { return Vec::new() };
     let of = |device: &'a BlockDevice| {
         let BlockKind::DeviceMapper(mapping) = &device.kind else { return None };
@@ -148,7 +148,7 @@ fn a_second(measurement: &Measurement) -> Option<f64> {
 
 /// An array that a cell may have worked on.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Array {
+pub(crate) struct Array {
     /// `md127`.
     pub name: String,
     pub level: MdLevel,
@@ -167,28 +167,28 @@ pub(super) struct Array {
 
 impl Array {
     /// What its members did, with their names; `None` where their disks were not recorded.
-    pub(super) fn members_did<'s>(&'s self, cell: &CaseCell<'_>) -> Option<Vec<(&'s str, Did)>> {
+    pub(crate) fn members_did<'s>(&'s self, cell: &CaseCell<'_>) -> Option<Vec<(&'s str, Did)>> {
         self.members.iter().map(|name| Some((name.as_str(), cell.did(name)?))).collect()
     }
 
     /// Bytes of data that a stripe cache of this size, in pages a member, holds.
-    pub(super) fn cached(&self, size: u32) -> f64 {
+    pub(crate) fn cached(&self, size: u32) -> f64 {
         f64::from(size) * PAGE * self.data_members() as f64
     }
 
     /// Bytes of data across all members, a chunk of each.
-    pub(super) fn stripe(&self) -> Option<f64> {
+    pub(crate) fn stripe(&self) -> Option<f64> {
         Some(self.chunk?.get() as f64 * self.data_members() as f64)
     }
 
     /// How many of its members hold data in each stripe.
-    pub(super) fn data_members(&self) -> usize {
+    pub(crate) fn data_members(&self) -> usize {
         let parities = if self.level == MdLevel::Raid6 { 2 } else { 1 };
         (self.members.len() + self.missing as usize).saturating_sub(parities)
     }
 
     /// The share of its core that the thread uses which handles its stripes, median over trials.
-    pub(super) fn thread_share(&self, cell: &CaseCell<'_>) -> Option<f64> {
+    pub(crate) fn thread_share(&self, cell: &CaseCell<'_>) -> Option<f64> {
         let name = format!("{}_raid{}", self.name, self.level.name());
         cell.median_of(|m| {
             let used = m.threads.iter().filter(|thread| thread.name == name).map(|thread| thread.cpu.secs());
@@ -197,13 +197,13 @@ impl Array {
     }
 
     /// How busy its members were, mean.
-    pub(super) fn mean_busy(&self, cell: &CaseCell<'_>) -> Option<f64> {
+    pub(crate) fn mean_busy(&self, cell: &CaseCell<'_>) -> Option<f64> {
         let members = self.members_did(cell).filter(|all| !all.is_empty())?;
         Some(members.iter().map(|(_, did)| did.busy).sum::<f64>() / members.len() as f64)
     }
 
     /// Its busiest member, and what that did; `None` where its disks were not recorded or it has none.
-    pub(super) fn busiest<'s>(&'s self, cell: &CaseCell<'_>) -> Option<(&'s str, Did)> {
+    pub(crate) fn busiest<'s>(&'s self, cell: &CaseCell<'_>) -> Option<(&'s str, Did)> {
         self.members_did(cell)?.into_iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))
     }
 
@@ -211,7 +211,7 @@ impl Array {
     /// the load was at its core's limit nor at the rate asked for, so that it would have asked for more.
     /// Before Linux 5.14 some arrays do not count that; then it is as busy as its busiest member. `None`
     /// where its disks were not recorded.
-    pub(super) fn waited_for(&self, cell: &CaseCell<'_>) -> Option<f64> {
+    pub(crate) fn waited_for(&self, cell: &CaseCell<'_>) -> Option<f64> {
         let (own, (_, busiest)) = (cell.did(&self.name)?, self.busiest(cell)?);
         let in_flight = if own.busy > 0.0 { own.busy } else { busiest.busy };
         let wants_no_more = cell.is_at_its_limit() || cell.keeps_its_pace();
@@ -220,13 +220,13 @@ impl Array {
 
     /// Whether its members' counters have to be its own requests alone: none is missing, and no thread
     /// synchronised it.
-    pub(super) fn is_whole(&self, cell: &CaseCell<'_>) -> bool {
+    pub(crate) fn is_whole(&self, cell: &CaseCell<'_>) -> bool {
         self.missing == 0 && synchronising(cell, &self.name).is_none()
     }
 }
 
 /// How many requests of a device were in flight in the trials of a cell, mean; the median of its traces.
-pub(super) fn in_flight(case: &Case<'_>, cell: &CaseCell<'_>, device: &str) -> Option<f64> {
+pub(crate) fn in_flight(case: &Case<'_>, cell: &CaseCell<'_>, device: &str) -> Option<f64> {
     let own = case.usages.iter().filter(|(key, _)| key.cell == cell.cell.id);
     let depths = own.filter_map(|(_, usage)| usage.disks.iter().find(|disk| disk.device == device)?.depth);
     median(&depths.collect::<Vec<f64>>())
@@ -234,7 +234,7 @@ pub(super) fn in_flight(case: &Case<'_>, cell: &CaseCell<'_>, device: &str) -> O
 
 /// The thread that synchronised, rebuilt or checked an array while a cell's trials ran: its name, and its CPU
 /// time in seconds, median. The threads are those of trials that count.
-pub(super) fn synchronising(cell: &CaseCell<'_>, array: &str) -> Option<(String, f64)> {
+pub(crate) fn synchronising(cell: &CaseCell<'_>, array: &str) -> Option<(String, f64)> {
     const KINDS: [&str; 3] = ["_resync", "_recovery", "_reshape"];
     let is_one = |name: &str| {
         let kind = name.strip_prefix(array).filter(|kind| kind.len() >= "_res".len());
@@ -250,14 +250,14 @@ pub(super) fn synchronising(cell: &CaseCell<'_>, array: &str) -> Option<(String,
 
 /// Whether a disk below is known to rotate. Flash has no heads to move: parts of a request are as good as the
 /// whole.
-pub(super) fn rotates(case: &Case<'_>, array: &Array) -> bool {
+pub(crate) fn rotates(case: &Case<'_>, array: &Array) -> bool {
     let below = |member: &String| case.inventory.map(|inventory| disks_below(inventory, member));
     let mut disks = array.members.iter().filter_map(below).flatten();
     disks.any(|disk| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true))
 }
 
 /// The arrays of a cell: that which its study builds, and those that the machine had.
-pub(super) fn arrays(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
+pub(crate) fn arrays(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
     let found = of_machine(case, cell);
     // What was read of an array knows more than what its study asked for.
     let built = of_study(cell).filter(|built| found.iter().all(|array| array.name != built.name));
@@ -265,7 +265,7 @@ pub(super) fn arrays(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
 }
 
 /// Those that the machine had, as its inventory has them.
-pub(super) fn of_machine(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
+pub(crate) fn of_machine(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
     let devices = case.inventory.map_or(&[][..], |inventory| inventory.devices.as_slice());
     let found = devices.iter().filter_map(inspected).filter(|array| {
         // One that did nothing is not what the cell worked on.

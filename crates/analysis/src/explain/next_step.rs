@@ -1,0 +1,36 @@
+//! The commands that findings lead on to.
+
+use crate::facts::case::Case;
+use domain::setting::SettingRequest;
+use domain::trial::Provenance;
+
+impl Case<'_> {
+    /// The command that shows more, where nothing can be changed: of this machine, or of the run alone.
+    pub(super) fn next_look(&self) -> String {
+        match self.data.run.provenance {
+            Provenance::Host => "flyball inspect".to_owned(),
+            _ => format!("flyball show {}", self.data.run.id),
+        }
+    }
+
+    /// The command that shows the run again, where there is nothing to look at but its figures.
+    pub(super) fn show_again(&self) -> String {
+        format!("flyball show {}", self.data.run.id)
+    }
+
+    /// The command that names the threads that have the CPUs.
+    pub(super) fn who_is_busy(&self) -> String {
+        match self.data.run.provenance {
+            Provenance::Host => "flyball diagnose".to_owned(),
+            _ => self.next_look(),
+        }
+    }
+}
+
+/// The command that writes a setting so that it lasts and can be undone.
+pub(super) fn tune_command(setting: &SettingRequest) -> String {
+    format!("flyball tune --set {}={} --persist", setting.setting, setting.value)
+}
+
+/// The command that undoes what [`tune_command`] does.
+pub(super) const UNTUNE: &str = "flyball tune --undo";
