@@ -31,6 +31,7 @@ pub use replayed::{Measured, Replayable, Told};
 pub use versus::{before, common_metric, of_levels, of_runs};
 
 use analysis::explain::{Case, explain, not_measured};
+use analysis::facts::in_force::in_force;
 use analysis::facts::residency::Residency;
 use analysis::facts::usage::Usage as MachineUsage;
 use analysis::fidelity::{Shares, shares};
@@ -93,11 +94,12 @@ impl Results {
         let summary = summarise(&data, metric);
         let inventory = inventory(notebook, id, warn);
         let device = data.trials.iter().find_map(|t| t.environment.get("device"));
-        let usages = usages(notebook, &data);
+        let usages = usages(notebook, &data, &summary);
+        let machine = inventory.as_ref().map(|inventory| in_force(inventory, &data.trials));
         let case = Case {
             data: &data,
             summary: &summary,
-            inventory: inventory.as_ref(),
+            inventory: machine.as_ref(),
             target_device: device.map(String::as_str),
             usages: &usages,
         };
@@ -229,11 +231,15 @@ pub fn events_shown(
     Some(text)
 }
 
-/// How busy the machine was in each recording, and in each trial that another tool watched. A trace that
-/// cannot be read is told where it is drawn.
-fn usages(notebook: &Notebook, data: &RunData) -> Vec<(TrialKey, MachineUsage)> {
+/// How busy the machine was in each recording, in each trial that another tool watched, and in the valid trials
+/// of a study of one cell, which has nothing to compare that cell with. A trace that cannot be read is told
+/// where it is drawn.
+fn usages(notebook: &Notebook, data: &RunData, summary: &RunSummary) -> Vec<(TrialKey, MachineUsage)> {
     let is_recording = data.study.is_recording();
-    let is_watched = |trial: &&Trial| is_recording || trial.provenance == Provenance::Imported;
+    let is_alone = summary.cells.len() == 1;
+    let is_watched = |trial: &&Trial| {
+        is_recording || trial.provenance == Provenance::Imported || is_alone && trial.validity.is_valid()
+    };
     let watched = data.trials.iter().filter(is_watched).take(MAX_USAGES);
     let usage = |trial: &Trial| {
         let trace = trial_trace(notebook, &data.run.id, &trial.key).ok()??;

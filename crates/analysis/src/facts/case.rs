@@ -28,8 +28,8 @@ pub struct Case<'a> {
     /// The block device below the workloads' target: `vda`, `loop0`; `None` where there is none or it is not
     /// known.
     pub target_device: Option<&'a str>,
-    /// How busy the machine was during trials that watched it: recordings and imported traces. Of trials of
-    /// workloads nothing is needed here: their cells are compared.
+    /// How busy the machine was during trials that watched it: recordings, imported traces, and trials of a
+    /// study of one cell. Of other studies nothing is needed here: their cells are compared.
     pub usages: &'a [(TrialKey, Usage)],
 }
 

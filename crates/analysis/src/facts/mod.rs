@@ -11,6 +11,7 @@
 //! | what devices and arrays did: requests, bytes, busy time, the array's thread | accounting of devices | `arrays` |
 //! | direction, order, size and depth of what a load does | options; else events | `case`, `used` |
 //! | which part of a request is a CPU's work, with its bounds | accounting; samples | `cpu_share`, `waits` |
+//! | the machine as it was while trials ran | inventory, settings of trials | [`in_force`] |
 //! | which settings decide the frequency | inventory, options | `frequency_policy` |
 //!
 //! Host, lab, simulation and imports give the same figures where they hold the same columns: nothing here
@@ -21,6 +22,7 @@ pub mod case;
 pub mod cell_events;
 pub(crate) mod cpu_share;
 pub(crate) mod frequency_policy;
+pub mod in_force;
 pub(crate) mod meters;
 pub mod rates;
 pub mod residency;
