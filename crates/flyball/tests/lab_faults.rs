@@ -174,6 +174,24 @@ fn a_preparation_that_fails_is_quoted() {
 }
 
 #[test]
+fn a_setting_that_a_paced_machine_does_not_take_is_told_and_the_run_goes_on() {
+    if let Some(why) = lab::without_plugin() {
+        return testing::skip(why);
+    }
+    let Some(place) = place_in_turn(0) else { return };
+    // Between two states of the table, of which the driver takes the lower.
+    let text =
+        format!("{}[settings]\nmax_freq = \"1500MHz\"\n[lab]\npstates = \"laptop-5\"\n", study("true"));
+    let study = place.study("fault", &text);
+    let output = place.output(&["lab", "run", &study, "--kernel", KERNEL, "--seed", SEED]);
+    let error = stderr(&output);
+    let told = "`max_freq@policy0` did not take `1500000`";
+    assert_eq!(error.matches(told).count(), 6, "{error}");
+    assert!(!error.contains("no paced span"), "{error}");
+    assert_eq!(place.trials().len(), 6);
+}
+
+#[test]
 fn the_smallest_memory_and_many_cpus_boot() {
     let Some(place) = place_in_turn(2) else { return };
     let out =

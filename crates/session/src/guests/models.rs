@@ -168,9 +168,15 @@ impl LabModels {
         }
         if let Some(table) = self.table() {
             let record = pacing::parse(record)?;
-            let span = record.last_span().ok_or_else(no_span)?;
-            let pacing = span.pacing(table, record.pace)?;
-            account.pacing = Some(domain::lab::Pacing { began, ..pacing });
+            match record.last_span() {
+                Some(span) => {
+                    let pacing = span.pacing(table, record.pace)?;
+                    account.pacing = Some(domain::lab::Pacing { began, ..pacing });
+                }
+                // It failed before its workload began, and says why.
+                None if trial.measurement.is_none() => {}
+                None => return Err(no_span()),
+            }
         }
         let late = account.pacing.as_ref().and_then(pacing::judge);
         let late_disks = disk_server::judge_all(&account.disks, slowed);
