@@ -38,7 +38,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   fuzz PARSER [MINUTES] [SEED]
              damaged files for a reader of `flyball import`, or for `all`, each so long (ten minutes without
              a number), as many readers at once as there are CPUs; without a seed, one that is new
-  illnesses [--machines N] [--seed N]... [--only NUMBER] [--details]
+  illnesses [--lab [--kept FOLDER]] [--machines N] [--seed N]... [--only NUMBER] [--details]
              which causes of slowness that are planted in simulated machines the rules of `explain` find,
              miss and falsely name; 300 machines of each seed, about two minutes
   replay-truth [--on lab|sim] [STUDY...]

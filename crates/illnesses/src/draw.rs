@@ -1,14 +1,35 @@
 //! Draws machines: healthy ones first, then none, one or two illnesses for each.
 
 use crate::illness::ILLNESSES;
+use crate::lab;
 use crate::recipe::{Array, Cpu, Crypt, Disk, Driver, Filesystem, Load, Recipe};
 use domain::rng::{Rng, Seed};
 use std::collections::BTreeMap;
 
-/// A machine, and the names of what was planted.
+/// A simulated machine, and the names of what was planted.
 pub fn machine(seed: Seed, number: u32) -> (Recipe, Vec<&'static str>) {
     let rng = &mut seed.stream(&format!("machine {number}"));
-    let mut recipe = healthy(rng, format!("machine-{number}"));
+    let cpu = cpu(rng);
+    let healthy = healthy(rng, format!("machine-{number}"), cpu);
+    planted(healthy, rng, |_| true)
+}
+
+/// A machine of the lab, and the names of what was planted.
+pub fn lab_machine(seed: Seed, number: u32) -> (Recipe, Vec<&'static str>) {
+    let rng = &mut seed.stream(&format!("lab machine {number}"));
+    let cpu = lab::cpu(rng);
+    let healthy = healthy(rng, format!("lab-{}-{number}", seed.0), cpu);
+    let (mut recipe, planted) = planted(healthy, rng, lab::can_have);
+    lab::mend(&mut recipe);
+    (recipe, planted)
+}
+
+/// Plants none, one or two illnesses.
+fn planted(
+    mut recipe: Recipe,
+    rng: &mut Rng,
+    is_there: impl Fn(&str) -> bool,
+) -> (Recipe, Vec<&'static str>) {
     let mut planted = Vec::new();
     let count = rng.below(3);
     // Not each machine can have each illness.
@@ -17,7 +38,8 @@ pub fn machine(seed: Seed, number: u32) -> (Recipe, Vec<&'static str>) {
             break;
         }
         let illness = &ILLNESSES[rng.below(ILLNESSES.len())];
-        if !planted.contains(&illness.name) && (illness.plant)(&mut recipe, rng) {
+        let is_new = !planted.contains(&illness.name) && is_there(illness.name);
+        if is_new && (illness.plant)(&mut recipe, rng) {
             planted.push(illness.name);
         }
     }
@@ -26,20 +48,23 @@ pub fn machine(seed: Seed, number: u32) -> (Recipe, Vec<&'static str>) {
 }
 
 /// One of these.
-fn of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
+pub fn of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
     all[rng.below(all.len())]
 }
 
-fn healthy(rng: &mut Rng, name: String) -> Recipe {
+fn cpu(rng: &mut Rng) -> Cpu {
     let driver = of(rng, &[Driver::Acpi, Driver::Acpi, Driver::IntelPstate, Driver::IntelHwp]);
-    let cpu = Cpu {
+    Cpu {
         count: of(rng, &[2, 4, 8]),
         driver,
         governor: "performance",
         epp: "balance_performance",
         mhz: of(rng, &[[800, 2400, 3600], [1200, 2000, 3000], [400, 1800, 2800]]),
         deep_us: 0,
-    };
+    }
+}
+
+fn healthy(rng: &mut Rng, name: String, cpu: Cpu) -> Recipe {
     let array = (rng.below(3) > 0).then(|| Array {
         level: of(rng, &[0, 1, 5, 6, 10, 10]),
         members: of(rng, &[4, 4, 6]),

@@ -1,27 +1,10 @@
-//! What ails a machine, by curing it, and what the rules say of it.
+//! What ails a machine, by curing it, and what the rules say of it: the same for each bench.
 
-use crate::illness::ILLNESSES;
+use crate::illness::{ILLNESSES, Illness};
 use crate::recipe::Recipe;
-use analysis::explain::{Case, explain};
-use analysis::facts::usage::Usage;
-use analysis::summarise::summarise;
-use analysis::summary::RunData;
-use disks::{DiskSpec, LinkSpec};
-use domain::bench::{Sink, SinkError};
-use domain::finding::{Confidence, Finding};
-use domain::ids::{RunId, TrialKey};
-use domain::plan::{Cell, Plan};
-use domain::rng::Seed;
+use domain::finding::Confidence;
 use domain::setting::SettingRequest;
-use domain::study::Study;
-use domain::time::{Nanos, Timestamp};
-use domain::trace::{Trace, TraceHead};
-use domain::trial::{Provenance, Run, Trial, Validity};
-use sim::assemble::{Models, SimRequest};
-use sim::bench::{Simulated, simulate};
-use sim::machine::MachineSpec;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// From which gain on a cure shows an illness, and up to which it shows none.
 pub const ILL: f64 = 1.10;
@@ -45,13 +28,13 @@ pub struct Examined {
 pub struct Gain {
     /// Where it is cured alone.
     pub first: f64,
-    /// Where all others are cured before.
-    pub last: f64,
+    /// Where all others are cured before; looked at where the first shows none and a finding names it.
+    pub last: Option<f64>,
 }
 
 impl Gain {
     /// Of an illness that a machine does not have.
-    pub const NONE: Self = Self { first: 1.0, last: 1.0 };
+    pub const NONE: Self = Self { first: 1.0, last: None };
 
     /// It makes the machine slower as it is.
     pub fn is_ill(self) -> bool {
@@ -60,7 +43,7 @@ impl Gain {
 
     /// It makes no difference, whether others are there or not.
     pub fn is_well(self) -> bool {
-        self.first < WELL && self.last < WELL
+        self.first < WELL && self.last.is_none_or(|last| last < WELL)
     }
 }
 
@@ -68,217 +51,73 @@ impl Gain {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     pub illness: &'static str,
-    pub rule: &'static str,
+    pub rule: String,
     pub confidence: Confidence,
 }
 
-struct Shipped;
-
-impl Models for Shipped {
-    fn disk(&self, name: &str) -> Result<DiskSpec, String> {
-        DiskSpec::shipped(name).ok_or_else(|| format!("no disk is named `{name}`"))
-    }
-
-    fn link(&self, name: &str) -> Result<LinkSpec, String> {
-        LinkSpec::shipped(name).ok_or_else(|| format!("no link is named `{name}`"))
-    }
-
-    fn trace(&self, file: &str) -> Result<sim::load::Trace, String> {
-        Err(format!("no trace is named `{file}`"))
-    }
+/// A finding, as the exam needs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    pub rule: String,
+    pub confidence: Confidence,
+    /// Of its remedy.
+    pub settings: Vec<SettingRequest>,
 }
 
-/// A simulated trial with its trace.
-struct Ran {
-    study: Study,
-    text: String,
-    plan: Plan,
-    cell: Cell,
-    simulated: Simulated,
-    trace: Trace,
-}
+/// What runs a machine's load.
+pub trait Bench {
+    /// Bytes a second of a machine with these settings besides.
+    ///
+    /// # Errors
+    /// Where it cannot be run.
+    fn throughput(&self, recipe: &Recipe, also: &[SettingRequest]) -> Result<f64, String>;
 
-struct Rows(Option<Trace>);
-
-impl Sink for Rows {
-    fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
-        self.0 = Some(Trace::new(head.clone()));
-        Ok(())
-    }
-
-    fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
-        let trace = self.0.as_mut().expect("a trace begins with its head");
-        trace.times.push(time);
-        trace.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(*value));
-        Ok(())
-    }
-}
-
-fn run(recipe: &Recipe, also: &[SettingRequest]) -> Result<Ran, String> {
-    let machine = MachineSpec::parse(&recipe.machine())
-        .map_err(|error| format!("{}: {error}\n{}", recipe.name, recipe.machine()))?;
-    let text = recipe.study();
-    let study = parse::study::parse(&text).map_err(|errors| format!("{}: {errors}\n{text}", recipe.name))?;
-    let plan = Plan::new(study.clone(), Seed(1)).map_err(|error| format!("{}: {error}", recipe.name))?;
-    let mut cell = plan.cells.first().ok_or("a study without a cell")?.clone();
-    for request in also {
-        cell.settings.retain(|known| known.setting.name != request.setting.name);
-        cell.settings.push(request.clone());
-    }
-    let mut rows = Rows(None);
-    let order = SimRequest { machine: &machine, models: &Shipped, study: &study, cell: &cell, seed: Seed(7) };
-    let simulated =
-        simulate(&order, &mut rows).map_err(|error| format!("{}: {error}\n{text}", recipe.name))?;
-    let trace = rows.0.ok_or("a trial without a trace")?;
-    Ok(Ran { study, text, plan, cell, simulated, trace })
-}
-
-impl Ran {
-    fn throughput(&self) -> f64 {
-        self.simulated.measurement.outcome.metrics.get("throughput").map_or(0.0, |metric| metric.value)
-    }
-
-    /// As if the machine had been watched while it worked.
-    fn findings(&self) -> Vec<Finding> {
-        let key = TrialKey { cell: self.cell.id.clone(), block: 1, attempt: 1 };
-        let start = Timestamp::from_unix_nanos(0);
-        let id = RunId(self.study.name.clone());
-        let trial = Trial {
-            run: id.clone(),
-            key: key.clone(),
-            study: self.study.name.clone(),
-            workload: self.cell.workload.name.clone(),
-            levels: self.cell.levels.clone(),
-            provenance: Provenance::Simulation,
-            machine: self.study.name.clone(),
-            started: start,
-            settings: self.simulated.settings.clone(),
-            environment: self.simulated.environment.clone(),
-            validity: Validity::Valid,
-            measurement: Some(self.simulated.measurement.clone()),
-            lab: None,
-            origin: None,
-        };
-        let run = Run {
-            id,
-            study: self.study.name.clone(),
-            study_text: self.text.clone(),
-            seed: self.plan.seed,
-            started: start,
-            finished: Some(start),
-            provenance: Provenance::Simulation,
-            machine: self.study.name.clone(),
-            flyball: String::new(),
-            revision: None,
-            command: Vec::new(),
-        };
-        let data = RunData { run, study: self.study.clone(), trials: vec![trial], skipped: BTreeMap::new() };
-        let summary = summarise(&data, None);
-        let usages = vec![(key, Usage::of(&self.trace))];
-        let target = self.simulated.environment.get("device").map(String::as_str);
-        let case = Case {
-            inventory: Some(&self.simulated.inventory),
-            target_device: target,
-            usages: &usages,
-            ..Case::new(&data, &summary)
-        };
-        explain(&case)
-    }
-}
-
-/// What a trial of a machine as it is showed, for people.
-///
-/// # Errors
-/// Where it cannot be simulated.
-pub fn shown(recipe: &Recipe) -> Result<String, String> {
-    let ran = run(recipe, &[])?;
-    let measured = &ran.simulated.measurement;
-    let mut text = String::new();
-    for (name, metric) in &measured.outcome.metrics {
-        let _ = writeln!(text, "    {name} = {:.4}", metric.value);
-    }
-    let seconds = measured.duration.secs();
-    for (role, used) in &measured.roles {
-        let _ = writeln!(text, "    {role}: {:.3} cores", used.secs() / seconds);
-    }
-    for thread in measured.threads.iter().take(4) {
-        let _ = writeln!(
-            text,
-            "    thread {} ({}): {:.3}",
-            thread.name,
-            thread.role,
-            thread.cpu.secs() / seconds
-        );
-    }
-    let usage = Usage::of(&ran.trace);
-    for disk in &usage.disks {
-        let _ = writeln!(
-            text,
-            "    {}: busy {:.2}, depth {:.1}, {:.0} reads/s of {:.0}, {:.0} writes/s of {:.0}",
-            disk.device,
-            disk.busy,
-            disk.depth.unwrap_or(0.0),
-            disk.read.rate,
-            disk.read.bytes / disk.read.rate.max(1.0),
-            disk.write.rate,
-            disk.write.bytes / disk.write.rate.max(1.0)
-        );
-    }
-    for (state, idling) in &usage.idle {
-        let _ = writeln!(text, "    state{state}: {:.0} entries/s, {:.2} CPUs", idling.entries, idling.cpus);
-    }
-    for states in &usage.pstates {
-        let _ = writeln!(text, "    {}: {:?}", states.policy, states.shares);
-    }
-    for finding in ran.findings() {
-        let _ = writeln!(text, "    {:?} {}: {}", finding.confidence, finding.rule, finding.title);
-    }
-    Ok(text)
+    /// Bytes a second of a machine as it is, and what the rules say of it, the first finding first.
+    ///
+    /// # Errors
+    /// Where it cannot be run.
+    fn watched(&self, recipe: &Recipe) -> Result<(f64, Vec<Said>), String>;
 }
 
 /// Examines a machine.
 ///
 /// # Errors
-/// Where it cannot be simulated: a mistake of this program.
-pub fn examine(recipe: &Recipe, planted: &[&'static str]) -> Result<Examined, String> {
-    let ran = run(recipe, &[])?;
-    let usual = ran.throughput();
+/// Where it cannot be run.
+pub fn examine(bench: &dyn Bench, recipe: &Recipe, planted: &[&'static str]) -> Result<Examined, String> {
+    let (usual, findings) = bench.watched(recipe)?;
     let mut gains = BTreeMap::new();
     // One cause may hide another, so that each is also cured as the last of all.
     let cured = |but: &str| {
         let others = ILLNESSES.iter().filter(|illness| illness.name != but);
         others.fold(recipe.clone(), |recipe, illness| (illness.cure)(&recipe).unwrap_or(recipe))
     };
+    let is_named = |illness: &Illness| findings.iter().any(|said| illness.is_named_by(&said.rule));
     for illness in ILLNESSES {
         let Some(alone) = (illness.cure)(recipe) else { continue };
-        let first = run(&alone, &[])?.throughput() / usual;
+        let first = bench.throughput(&alone, &[])? / usual;
         let others = cured(illness.name);
         let last = match (illness.cure)(&others) {
-            Some(all) if others != *recipe => run(&all, &[])?.throughput() / run(&others, &[])?.throughput(),
-            _ => first,
+            Some(all) if first < WELL && is_named(illness) && others != *recipe => {
+                Some(bench.throughput(&all, &[])? / bench.throughput(&others, &[])?)
+            }
+            _ => None,
         };
         gains.insert(illness.name, Gain { first, last });
     }
-    let findings = ran.findings();
     let mut found = Vec::new();
     let mut harmful = Vec::new();
-    for finding in &findings {
-        let named = ILLNESSES.iter().find(|illness| illness.rules.contains(&finding.rule));
-        found.extend(named.map(|illness| Named {
-            illness: illness.name,
-            rule: finding.rule,
-            confidence: finding.confidence,
-        }));
-        let settings = finding.remedy.as_ref().map_or(&[][..], |remedy| remedy.settings.as_slice());
+    for Said { rule, confidence, settings } in findings {
+        let named = ILLNESSES.iter().find(|illness| illness.is_named_by(&rule));
+        found.extend(named.map(|illness| Named { illness: illness.name, rule: rule.clone(), confidence }));
         if settings.is_empty() {
             continue;
         }
-        // A setting that the model does not know cannot be judged by it.
-        if let Ok(ran) = run(recipe, settings) {
-            let left = ran.throughput() / usual;
+        // A setting that the bench does not know cannot be judged by it.
+        if let Ok(throughput) = bench.throughput(recipe, &settings) {
+            let left = throughput / usual;
             if left < 1.0 / WELL {
                 let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
-                harmful.push((format!("{}: {}", finding.rule, settings.join(", ")), left));
+                harmful.push((format!("{rule}: {}", settings.join(", ")), left));
             }
         }
     }

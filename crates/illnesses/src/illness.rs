@@ -15,6 +15,13 @@ pub struct Illness {
     pub cure: fn(&Recipe) -> Option<Recipe>,
 }
 
+impl Illness {
+    /// Whether a finding of this rule names it.
+    pub fn is_named_by(&self, rule: &str) -> bool {
+        self.rules.contains(&rule)
+    }
+}
+
 /// All of them.
 pub const ILLNESSES: &[Illness] = &[
     Illness {
@@ -40,6 +47,7 @@ pub const ILLNESSES: &[Illness] = &[
                     recipe.cpu.governor = "powersave";
                     recipe.cpu.epp = ["power", "balance_power"][rng.below(2)];
                 }
+                Driver::None => return false,
             }
             true
         },
@@ -52,6 +60,9 @@ pub const ILLNESSES: &[Illness] = &[
         name: "frequency cap",
         rules: &["frequency-capped", "frequency-limit", "power-limit"],
         plant: |recipe, rng| {
+            if recipe.cpu.driver == Driver::None {
+                return false;
+            }
             let [low, base, _] = recipe.cpu.mhz;
             if recipe.cpu.driver != Driver::Acpi && rng.below(2) == 0 {
                 recipe.settings.insert("turbo".into(), "0".into());

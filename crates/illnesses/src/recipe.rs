@@ -10,6 +10,8 @@ pub enum Driver {
     Acpi,
     IntelPstate,
     IntelHwp,
+    /// None: the CPUs have one frequency.
+    None,
 }
 
 /// The CPUs.
@@ -113,15 +115,25 @@ pub struct Recipe {
     pub settings: BTreeMap<String, String>,
 }
 
+/// What differs between benches in the study of a machine.
+pub struct Means<'a> {
+    /// The source of the devices of a layer, by its name: a line of its table.
+    pub devices: &'a dyn Fn(&str) -> String,
+    /// The size of the file.
+    pub file: &'a str,
+    pub runtime: &'a str,
+    pub repeats: u32,
+}
+
 /// The file that a load works on, where there is a filesystem.
 const FILE: &str = "4GiB";
 
 impl Recipe {
-    fn disks(&self) -> u32 {
+    pub fn disks(&self) -> u32 {
         self.array.as_ref().map_or(1, |array| array.members)
     }
 
-    fn has_journal_disk(&self) -> bool {
+    pub fn has_journal_disk(&self) -> bool {
         self.filesystem.as_ref().is_some_and(|fs| fs.has_own_journal)
     }
 
@@ -140,6 +152,7 @@ impl Recipe {
             Driver::Acpi => ("acpi-cpufreq", String::new()),
             Driver::IntelPstate => ("intel_pstate", String::new()),
             Driver::IntelHwp => ("intel_pstate-hwp", format!("epp = \"{epp}\"\n")),
+            Driver::None => unreachable!("each simulated machine has a driver"),
         };
         let states: Vec<String> = (0..=4)
             .map(|step| {
@@ -185,15 +198,26 @@ impl Recipe {
         text
     }
 
-    /// The study of one cell.
+    /// The study of one cell, in the simulator.
     pub fn study(&self) -> String {
+        let devices = |_: &str| "loop = \"1GiB\"".to_owned();
+        self.study_with(&Means { devices: &devices, file: FILE, runtime: self.runtime(), repeats: 1 })
+    }
+
+    /// The study of one cell, with what a bench has.
+    pub fn study_with(&self, means: &Means<'_>) -> String {
+        let Means { devices, file, runtime, repeats } = means;
         let mut text = format!("flyball = 1\nname = \"{}\"\nquestion = \"What is slow?\"\n", self.name);
         let mut top = "disks";
         if self.filesystem.is_some() {
-            let _ = writeln!(text, "\n[target]\nfile = \"{FILE}\"");
+            let _ = writeln!(text, "\n[target]\nfile = \"{file}\"");
         }
-        let _ =
-            writeln!(text, "\n[stack.disks]\nkind = \"devices\"\ncount = {}\nloop = \"1GiB\"", self.disks());
+        let _ = writeln!(
+            text,
+            "\n[stack.disks]\nkind = \"devices\"\ncount = {}\n{}",
+            self.disks(),
+            devices("disks")
+        );
         if let Some(array) = &self.array {
             let _ = write!(
                 text,
@@ -220,7 +244,11 @@ impl Recipe {
         }
         if let Some(fs) = &self.filesystem {
             if fs.has_own_journal {
-                text += "\n[stack.journal]\nkind = \"devices\"\ncount = 1\nloop = \"1GiB\"\n";
+                let _ = writeln!(
+                    text,
+                    "\n[stack.journal]\nkind = \"devices\"\ncount = 1\n{}",
+                    devices("journal")
+                );
             }
             let _ = write!(
                 text,
@@ -235,8 +263,7 @@ impl Recipe {
         let engine = if *depth > 1 { "libaio" } else { "psync" };
         let _ = write!(
             text,
-            "\n[workload.load]\ntool = \"fio\"\noptions = {{ rw = \"{access}\", bs = \"{block_kib}k\", ioengine = \"{engine}\", iodepth = {depth}, direct = {is_direct}, time_based = true, runtime = \"{}\"",
-            self.runtime()
+            "\n[workload.load]\ntool = \"fio\"\noptions = {{ rw = \"{access}\", bs = \"{block_kib}k\", ioengine = \"{engine}\", iodepth = {depth}, direct = {is_direct}, time_based = true, runtime = \"{runtime}\""
         );
         if *is_synced {
             text += ", fsync = 1";
@@ -251,8 +278,10 @@ impl Recipe {
                 let _ = writeln!(text, "\"{name}\" = \"{value}\"");
             }
         }
-        text +=
-            "\n[measure]\nmetric = \"throughput\"\nrepeats = 1\ninterval = \"100ms\"\ntimeout = \"600s\"\n";
+        let _ = write!(
+            text,
+            "\n[measure]\nmetric = \"throughput\"\nrepeats = {repeats}\ninterval = \"100ms\"\ntimeout = \"600s\"\n"
+        );
         text
     }
 

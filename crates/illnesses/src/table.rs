@@ -134,8 +134,9 @@ pub fn details(one: &Examined) -> String {
         };
         let _ = writeln!(
             text,
-            "    {mark} {name}: {:.2} times without, {:.2} where all else is cured",
-            gain.first, gain.last
+            "    {mark} {name}: {:.2} times without{}",
+            gain.first,
+            gain.last.map_or_else(String::new, |last| format!(", {last:.2} where all else is cured"))
         );
     }
     for named in &one.found {
