@@ -66,6 +66,9 @@ pub fn mend(recipe: &mut Recipe) {
         }
         disk => disk,
     };
+    // What the page cache took in seconds a spinning disk writes for minutes, and the trial ends with it.
+    let is_buffered = !recipe.load.is_direct && !recipe.load.is_synced;
+    recipe.load.is_direct |= recipe.disk == Disk::Hdd && recipe.load.writes() && is_buffered;
     // The driver takes a limit to the state below it, and what is read back is not what was asked for.
     if let Some(limit) = recipe.settings.get_mut("max_freq")
         && recipe.cpu.driver == Driver::Acpi

@@ -29,6 +29,7 @@ mod idle_policy;
 mod idle_wakeups;
 mod interrupts_on_one_cpu;
 mod io_is_busy;
+mod iowait_boost;
 mod journal_mode;
 mod journal_on_data_disk;
 mod link_speed;
@@ -58,6 +59,7 @@ mod sampling_window;
 mod scheduler;
 mod setting_changed;
 mod slow_clock;
+mod slow_interrupt_cpu;
 mod slowest_member;
 mod stripe_cache;
 mod stripe_cache_full;
@@ -143,6 +145,7 @@ pub const RULES: &[Rule] = &[
     journal_mode::RULE,
     sub_block_writes::RULE,
     io_is_busy::RULE,
+    iowait_boost::RULE,
     sampling_window::RULE,
     hwp_dynamic_boost::RULE,
     energy_bias::RULE,
@@ -153,6 +156,7 @@ pub const RULES: &[Rule] = &[
     thermal_throttling::RULE,
     idle_wakeups::RULE,
     interrupts_on_one_cpu::RULE,
+    slow_interrupt_cpu::RULE,
     device_cache::RULE,
     guest_halts::RULE,
     slow_clock::RULE,
@@ -235,8 +239,9 @@ mod tests {
 
 A rule is silent where its evidence was not measured, and where the figures look healthy. A finding
 is *shown* where trials were compared that differ in its cause alone, *likely* where its cause was
-measured, and *possible* where the configuration alone suggests it. Files without another name are
-the kernel's.
+measured, and *possible* where the configuration alone suggests it. What rests on a recording's trace
+finds the same in imported trials and in a study of one cell. Files without another name are the
+kernel's.
 
 | rule | what it finds | what it rests on | source |
 |---|---|---|---|
