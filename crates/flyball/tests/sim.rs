@@ -36,6 +36,94 @@ fn the_published_studies_run_on_their_machines_beside_what_was_published() {
     }
 }
 
+/// The studies that reproduce the five reports, the rule that names what each report found, and words of its
+/// first finding.
+const CAUSES: [(&str, &str, [&str; 2]); 5] = [
+    ("dmcrypt-ondemand", "governor", ["the throughput of ondemand", "schedutil gives"]),
+    ("raid10-upgrade", "governor", ["the throughput of hwp-powersave", "hwp-performance gives"]),
+    ("oltp-governors", "governor", ["pstate-powersave gives", "the transactions of pstate-performance"]),
+    ("raid-levels", "parity-writes", ["randwrite pays for the parity of RAID5", "RAID10 gives"]),
+    ("raid5-journal-sim", "journal-mode", ["how the filesystem journals decides", "journal-mirror gives"]),
+];
+
+#[test]
+fn the_cause_of_each_report_is_the_first_finding_of_its_simulated_run() {
+    // One takes as long as the four others.
+    for (name, rule, words) in
+        CAUSES.into_iter().filter(|(name, ..)| testing::is_whole() || !name.ends_with("-sim"))
+    {
+        let place = Place::new();
+        let text = place.measure(&["run", name, "--on", "sim", "--seed", "1", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let first = &report["findings"][0];
+        assert_eq!(
+            (first["rule"].as_str(), first["confidence"].as_str()),
+            (Some(rule), Some("shown")),
+            "{name}"
+        );
+        let title = first["title"].as_str().unwrap();
+        assert!(words.iter().all(|words| title.contains(words)), "{name}: {title}");
+    }
+}
+
+/// One load under one policy, which nothing is compared with: small reads from dm-crypt, of a CPU that starts
+/// under ondemand.
+const ALONE: &str = r#"
+flyball = 1
+name = "alone"
+question = "What is slow?"
+
+[sim]
+machine = "lab"
+
+[stack.disk]
+kind = "devices"
+null_blk = "1GiB"
+attributes = "irqmode=2 completion_nsec=10000000"
+
+[stack.vault]
+kind = "crypt"
+on = "disk"
+type = "plain"
+cipher = "aes-cbc-essiv:sha256"
+key_size = 256
+
+[workload.small]
+tool = "fio"
+options = { rw = "read", bs = "4k", ioengine = "psync", direct = true, time_based = true, runtime = "8s" }
+
+[lab]
+pstates = "laptop-5"
+
+[measure]
+metric = "throughput"
+repeats = 1
+interval = "250ms"
+
+[settings]
+"#;
+
+#[test]
+fn a_study_of_one_cell_is_explained_by_its_trace_and_by_the_settings_that_it_made() {
+    let place = Place::new();
+    let explained = |settings: &str| {
+        let study = place.study("alone", &format!("{ALONE}{settings}"));
+        let text = place.measure(&["run", &study, "--on", "sim", "--seed", "1", "--new", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        report["findings"].as_array().unwrap().clone()
+    };
+    let slow =
+        "governor = \"ondemand\"\n\"ondemand.sampling_rate\" = 100000\n\"ondemand.up_threshold\" = 95\n";
+    let findings = explained(slow);
+    let first = &findings[0];
+    assert_eq!(first["rule"], "threshold-not-reached", "{first}");
+    assert_eq!(first["evidence"][0]["source"], "trace of b00.small.a0");
+    assert_eq!(first["remedy"]["settings"][0], "ondemand.up_threshold = 40");
+    // The machine starts under ondemand, and this study does not run under it.
+    let findings = explained("governor = \"performance\"\n");
+    assert!(findings.iter().all(|finding| finding["rule"] != "governor"), "{findings:#?}");
+}
+
 /// Reads at random from a hard disk, whose angle and offsets are of the seed.
 const RANDOM: &str = r#"
 flyball = 1
