@@ -231,9 +231,9 @@ pub fn events_shown(
     Some(text)
 }
 
-/// How busy the machine was in each recording, in each trial that another tool watched, and in the valid trials
-/// of a study of one cell, which has nothing to compare that cell with. A trace that cannot be read is told
-/// where it is drawn.
+/// How busy the machine was in each recording, in each trial that another tool watched, and in the valid
+/// trials of a study of one cell, which has nothing to compare that cell with. A trace that cannot be read is
+/// told where it is drawn.
 fn usages(notebook: &Notebook, data: &RunData, summary: &RunSummary) -> Vec<(TrialKey, MachineUsage)> {
     let is_recording = data.study.is_recording();
     let is_alone = summary.cells.len() == 1;

@@ -81,8 +81,8 @@ fn busiest(usage: &Usage, policy: &Policy) -> Option<(u32, f64)> {
     own.map(|(cpu, used)| (*cpu, used.busy())).max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// How long the policy was near its highest frequency, where its CPUs were idle for most of the time and tasks
-/// waited.
+/// How long the policy was near its highest frequency, where its CPUs were idle for most of the time and
+/// tasks waited.
 fn share_raised(usage: &Usage, policy: &Policy) -> Option<f64> {
     let waiting = usage.pressure.io.or_else(|| Some(usage.machine?.iowait))?;
     let (_, busy) = busiest(usage, policy)?;
