@@ -203,7 +203,9 @@ pub fn study(recipe: &Recipe) -> String {
         (false, Disk::Hdd) => ("4s", 3),
         (false, _) => ("2s", 3),
     };
-    let mut text = recipe.study_with(&Means { devices: &devices, file: "128MiB", runtime, repeats });
+    let of_array = &["stripe_cache_size", "group_thread_cnt"];
+    let mut text =
+        recipe.study_with(&Means { devices: &devices, file: "128MiB", runtime, repeats, of_array });
     // Two kernels: one machine in three has the older.
     let kernel = if hash(&recipe.name).is_multiple_of(3) { "6.1" } else { "6.12" };
     let _ =

@@ -123,6 +123,9 @@ pub struct Means<'a> {
     pub file: &'a str,
     pub runtime: &'a str,
     pub repeats: u32,
+    /// Settings that are keys of the array's table, where it lies below something else and has a name of its
+    /// own.
+    pub of_array: &'a [&'a str],
 }
 
 /// The file that a load works on, where there is a filesystem.
@@ -201,12 +204,18 @@ impl Recipe {
     /// The study of one cell, in the simulator.
     pub fn study(&self) -> String {
         let devices = |_: &str| "loop = \"1GiB\"".to_owned();
-        self.study_with(&Means { devices: &devices, file: FILE, runtime: self.runtime(), repeats: 1 })
+        self.study_with(&Means {
+            devices: &devices,
+            file: FILE,
+            runtime: self.runtime(),
+            repeats: 1,
+            of_array: &[],
+        })
     }
 
     /// The study of one cell, with what a bench has.
     pub fn study_with(&self, means: &Means<'_>) -> String {
-        let Means { devices, file, runtime, repeats } = means;
+        let Means { devices, file, runtime, repeats, of_array } = means;
         let mut text = format!("flyball = 1\nname = \"{}\"\nquestion = \"What is slow?\"\n", self.name);
         let mut top = "disks";
         if self.filesystem.is_some() {
@@ -228,6 +237,10 @@ impl Recipe {
             );
             if array.missing > 0 {
                 let _ = writeln!(text, "missing = {}", array.missing);
+            }
+            let own = self.settings.iter().filter(|(name, _)| of_array.contains(&name.as_str()));
+            for (name, value) in own {
+                let _ = writeln!(text, "{name} = {value}");
             }
             if let Some(kib) = array.bitmap_kib {
                 let _ = writeln!(text, "bitmap = \"internal\"\nbitmap_chunk = \"{kib}KiB\"");
@@ -272,11 +285,13 @@ impl Recipe {
             let _ = write!(text, ", rate_iops = {rate}");
         }
         text += " }\n";
-        if !self.settings.is_empty() {
+        let mut others =
+            self.settings.iter().filter(|(name, _)| !of_array.contains(&name.as_str())).peekable();
+        if others.peek().is_some() {
             text += "\n[settings]\n";
-            for (name, value) in &self.settings {
-                let _ = writeln!(text, "\"{name}\" = \"{value}\"");
-            }
+        }
+        for (name, value) in others {
+            let _ = writeln!(text, "\"{name}\" = \"{value}\"");
         }
         let _ = write!(
             text,
