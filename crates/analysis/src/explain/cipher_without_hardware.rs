@@ -8,7 +8,7 @@ use super::Rule;
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::facts::arrays::{Encrypted, encrypted};
 use crate::facts::case::{Case, CaseCell, evidence};
-use crate::facts::cpu_share;
+use crate::facts::cpu_share::{self, Bound};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::Inventory;
 use domain::trace::Role;
@@ -47,6 +47,10 @@ const WORDS: Words = Words {
 /// frequency, by which the cycles are counted; software does not.
 const MIN_CYCLES: f64 = 10.0;
 
+/// What instructions of the CPU take of a byte; assumed, on the high side (`cryptsetup benchmark` shows 1
+/// to 3).
+const WITH_INSTRUCTIONS: f64 = 3.0;
+
 /// Cycles of a request that are none of its bytes: through dm-crypt's queues, and, where those are passed by
 /// and the CPU time is not told apart, through all other layers as well. Assumed, on the high side.
 const OF_A_REQUEST: [f64; 2] = [15_000.0, 60_000.0];
@@ -75,7 +79,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         Some(ran_at) if ran_at < highest => ("frequency at which the busiest CPU ran, mean", ran_at),
         _ => ("highest frequency of the CPUs", highest),
     };
-    most.map(|(cell, cost, it)| finding(case, cell, &cost, frequency, &it)).into_iter().collect()
+    most.and_then(|(cell, cost, it)| finding(case, cell, &cost, frequency, &it)).into_iter().collect()
 }
 
 /// The highest frequency of any CPU: with that no cycle is counted that was not there.
@@ -129,10 +133,16 @@ fn finding(
     cost: &Cost,
     (what_frequency, frequency): (&str, Hertz),
     it: &Encrypted<'_>,
-) -> Finding {
+) -> Option<Finding> {
     let device = &it.device.name;
     let (what, undo) = BY_HAND;
-    Finding {
+    // Encryption is nearly all that CPUs do there.
+    let gain = match cpu_share::bound(case, cost.cycles / WITH_INSTRUCTIONS) {
+        Bound::Nothing => return None,
+        Bound::AtMost { times, .. } => cpu_share::expected(case, times),
+        Bound::Unknown => None,
+    };
+    Some(Finding {
         rule: RULE.name,
         title: format!(
             "encryption of {device} takes up to {} cycles a byte in {}",
@@ -158,11 +168,11 @@ fn finding(
             evidence("cipher", it.crypt.cipher.clone(), "dmsetup table"),
         ],
         confidence: if cost.of_all { Confidence::Possible } else { Confidence::Likely },
-        gain: None,
+        gain,
         remedy: Some(Remedy { what: what.into(), settings: vec![], undo: undo.into() }),
         next: case.show_again(),
         compared: vec![],
-    }
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::next_step::{UNTUNE, tune_command};
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use crate::facts::case::{Case, evidence};
 use crate::facts::cpu_share::{self, Bound};
-use crate::facts::frequency_policy::{CHOOSING_DRIVERS, is_frequency_policy};
+use crate::facts::frequency_policy::{CHOOSING_DRIVERS, highest, is_frequency_policy};
 use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -147,11 +147,11 @@ fn configured(case: &Case<'_>, cpufreq: &Cpufreq) -> Option<Finding> {
     })
 }
 
-/// How many times as fast the busiest CPU could run: the highest frequency that its policy allows by the one
-/// at which it ran in the mean, idle time included, where that was counted; else by the lowest. No governor
-/// goes beyond a limit in force, which is a cause of its own.
+/// How many times as fast the busiest CPU could run: the highest frequency that its policy can choose by
+/// the one at which it ran in the mean, idle time included, where that was counted; else by the lowest. No
+/// governor goes beyond a limit in force, which is a cause of its own.
 fn faster(case: &Case<'_>, policy: &Policy) -> Option<f64> {
-    let most = policy.max.or(policy.hardware_max)?;
+    let most = highest(case, policy)?;
     let ran_at = cpu_share::ran_at(case).map(|(hertz, _)| hertz);
     let least = ran_at.or_else(|| Some(policy.hardware_min.or(policy.min)?.hz() as f64))?;
     Some(most.hz() as f64 / least.max(1.0))
@@ -237,6 +237,33 @@ mod tests {
         let of =
             |max| faster(&Case::new(&data, &summary), &Policy { max, ..policy("acpi", "ondemand", None) });
         assert_eq!([of(None), of(Some(Hertz::from_mhz(1600)))], [Some(4.375), Some(2.0)]);
+        // 800 MHz is the highest of the table that a limit of 1600 MHz allows.
+        let available = [800, 1800, 3500].map(Hertz::from_mhz).to_vec();
+        let max = Some(Hertz::from_mhz(1600));
+        let between = Policy { max, available, ..policy("acpi", "ondemand", None) };
+        assert_eq!(faster(&Case::new(&data, &summary), &between), Some(1.0));
+    }
+
+    #[test]
+    fn without_turbo_no_governor_goes_beyond_the_guaranteed_frequency() {
+        use domain::inventory::IntelPstate;
+        let data = quiet();
+        let summary = crate::summarise::summarise(&data, None);
+        let of = |no_turbo| {
+            let base = Some(Hertz::from_mhz(1600));
+            let policy = Policy { base, ..policy("intel_pstate", "powersave", None) };
+            let mut machine = machine_with(policy.clone());
+            machine.cpufreq.as_mut().unwrap().intel_pstate = Some(IntelPstate {
+                status: None,
+                no_turbo: Some(no_turbo),
+                hwp_dynamic_boost: None,
+                min_perf: None,
+                max_perf: None,
+                hwp: None,
+            });
+            faster(&Case { inventory: Some(&machine), ..Case::new(&data, &summary) }, &policy)
+        };
+        assert_eq!([of(true), of(false)], [Some(2.0), Some(4.375)]);
     }
 
     /// A level by its name, its settings and its throughput.

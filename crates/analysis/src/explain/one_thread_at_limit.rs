@@ -8,13 +8,15 @@ use super::Rule;
 use super::next_step::UNTUNE;
 use super::read_modify_write::{Extra, writes_parts};
 use super::{crypt_workqueues, group_threads, varied_setting};
-use crate::facts::arrays::{Array, MIN_WAITED, PAGE, arrays, rotates, synchronising};
+use crate::facts::arrays::{Array, MIN_WAITED, PAGE, arrays, in_flight, rotates, synchronising};
 use crate::facts::case::{Case, CaseCell, evidence};
 use crate::facts::cpu_share;
+use crate::facts::frequency_policy::highest;
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::BlockKind;
 use domain::setting::{SettingName, SettingRequest};
+use domain::stack::MdLevel;
 use domain::trace::Role;
 
 pub(super) const RULE: Rule = Rule {
@@ -118,34 +120,69 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
         let stripes = if syncs { Some(f64::INFINITY) } else { stripes };
         let handling = HANDLING.min(stripes.unwrap_or(0.0) / BATCH).floor();
         let faster = by_more_threads(case, cell, *share, handling.max(1.0));
-        faster >= Some(MIN_GAIN) && !may_harm && !cpu_share::disks_decide(case, cell)
+        let waits = array.and_then(|array| waits_to_be_computed(case, array, cell));
+        let computed = waits.map_or(1.0, |waits| cpu_share::gain(waits, handling.max(1.0)));
+        faster.unwrap_or(1.0).max(computed) >= MIN_GAIN && !may_harm && !cpu_share::disks_decide(case, cell)
     };
-    *share >= STRIPES_WAIT && reads_first || gains()
+    share / (1.0 - interrupted(case, cell)) >= STRIPES_WAIT && reads_first || gains()
+}
+
+/// The share of a CPU's time that interrupts take, mean over all: a thread that runs there has the rest of
+/// it.
+fn interrupted(case: &Case<'_>, cell: &CaseCell<'_>) -> f64 {
+    let own = case.usages.iter().filter(|(key, _)| key.cell == cell.cell.id);
+    let cpus = own.map(|(_, usage)| usage.cpus.len()).max().filter(|cpus| *cpus > 0);
+    let cores = cell.cores(&[Role::Interrupt]).zip(cpus);
+    cores.map_or(0.0, |(cores, cpus)| (cores / cpus as f64).min(AT_LIMIT))
+}
+
+/// The share of random reads' time in which those of what a disk lacks wait for the thread, where nothing
+/// else is asked: the array has more of them in flight than its disks have (Little's law). What is read for
+/// one is read from all others at once, and it waits for the last of these: the sum of 1/n of the mean,
+/// where times are exponential.
+fn waits_to_be_computed(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
+    let own = cell.did(&array.name).filter(|own| own.reads > 0.0 && own.writes == 0.0)?;
+    let alone = array.missing > 0 && synchronising(cell, &array.name).is_none() && cell.reads_at_random();
+    let members = array.members_did(cell).filter(|_| alone && array.data_members() > 1)?;
+    let (read, reads) =
+        members.iter().fold((0.0, 0.0), |sum, (_, did)| (sum.0 + did.read, sum.1 + did.reads));
+    let needed = array.data_members();
+    let computed = ((read / own.read - 1.0) / (needed as f64 - 1.0)).clamp(0.0, 1.0);
+    let last = (1..=needed).map(|n| 1.0 / n as f64).sum::<f64>();
+    let at_disks = members.iter().map(|(name, _)| in_flight(case, cell, name)).sum::<Option<f64>>()?;
+    let of_disks = own.reads * at_disks / reads * (1.0 - computed + computed * last);
+    let all = in_flight(case, cell, &array.name).filter(|all| *all > 0.0)?;
+    Some((1.0 - of_disks / all).clamp(0.0, 1.0))
 }
 
 /// Whether a governor keeps the busiest CPU well below what it may run at.
 fn is_slowed(case: &Case<'_>) -> bool {
     let ran_at =
         cpu_share::ran_at(case).filter(|(_, policy)| policy.governor.as_deref() != Some("performance"));
-    let most =
-        ran_at.and_then(|(hertz, policy)| Some((hertz, policy.max.or(policy.hardware_max)?.hz() as f64)));
+    let most = ran_at.and_then(|(hertz, policy)| Some((hertz, highest(case, policy)?.hz() as f64)));
     most.is_some_and(|(hertz, most)| hertz * MIN_GAIN < most)
 }
 
-/// Whether its reads pass its thread too: it computes what a disk lacks from all others.
+/// Whether its reads pass its thread too: it computes what a disk lacks from all others. The first
+/// synchronisation of a RAID5 fills its last disk (mdadm(8), `--create`), that of a RAID6 writes parity
+/// alone.
 fn computes_reads(array: &Array, cell: &CaseCell<'_>) -> bool {
-    let lacks_data = array.missing > 0 || synchronising(cell, &array.name).is_some();
+    let fills_a_disk = array.level != MdLevel::Raid6 && synchronising(cell, &array.name).is_some();
+    let lacks_data = array.missing > 0 || fills_a_disk;
     lacks_data && cell.profile().reads()
 }
 
-/// How many stripes a load keeps in flight on an array: of each request the pages of a chunk that it fills,
-/// where stripes are read or written in parts, else what it fills of whole stripes.
+/// How many stripes a load keeps in flight on an array that are handled by themselves: of each request the
+/// pages of a chunk that it fills, where stripes are read or written in parts. Whole stripes that lie side by
+/// side in a chunk are handled together, by the first of them (raid5.c, `stripe_add_to_batch_list`).
 fn stripes_in_flight(array: &Array, cell: &CaseCell<'_>, in_parts: bool) -> Option<f64> {
     let own = cell.did(&array.name).filter(|own| own.requests() > 0.0)?;
     let bytes = (own.read + own.written) / own.requests();
     let whole = bytes / (PAGE * array.data_members().max(1) as f64);
-    let parts = array.chunk.map_or(bytes, |chunk| bytes.min(chunk.get() as f64)) / PAGE;
-    let each = if in_parts || computes_reads(array, cell) { whole.max(parts) } else { whole };
+    let of_chunk = array.chunk.map(|chunk| bytes.min(chunk.get() as f64) / PAGE);
+    let parts = of_chunk.unwrap_or(bytes / PAGE);
+    let batches = whole / of_chunk.unwrap_or(1.0).max(1.0);
+    let each = if in_parts || computes_reads(array, cell) { whole.max(parts) } else { batches };
     Some(each * f64::from(cell.profile().depth?.max(1)))
 }
 
@@ -507,6 +544,91 @@ mod tests {
         assert!(findings(RULE, &data, None, None).is_empty());
     }
 
+    #[test]
+    fn whole_stripes_of_a_chunk_are_handled_by_the_first_of_them() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use domain::inventory::Md;
+        use domain::units::Bytes;
+        let of = |chunk_kib| {
+            let chunk = Some(Bytes::from_kib(chunk_kib));
+            let md = Md { level: Some("raid5".into()), chunk, group_thread_count: Some(0), ..Md::default() };
+            let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+            let mut data = fio_run(&["rw=write bs=1m direct=1"], |_, _| vec![("throughput", 1e9)]);
+            let member = |name| (name, 0, 0, 900, 512 << 20, 850);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 1000, 1000 << 20, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, 200);
+            findings(RULE, &data, Some(&machine), Some("md0")).len()
+        };
+        // Of 128 stripes each, 32 wait by themselves, or 8.
+        assert_eq!([of(16), of(64)], [1, 0]);
+    }
+
+    #[test]
+    fn interrupts_take_the_time_of_the_cpu_on_which_the_thread_runs() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use crate::facts::usage::{CpuUsage, Usage};
+        use crate::summarise::summarise;
+        use domain::inventory::Md;
+        let of = |cpus: u32| {
+            let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
+            let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+            let options = "rw=randwrite bs=4k direct=1 ioengine=libaio iodepth=32";
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 1e8)]);
+            let member = |name| (name, 70, 286_720, 70, 286_720, 840);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 100, 409_600, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, 590);
+            with_thread(&mut data, "irq/0", Role::Interrupt, 380);
+            let cpus = (0..cpus).map(|cpu| (cpu, CpuUsage::default())).collect();
+            let usages = [(data.trials[0].key.clone(), Usage { cpus, ..Usage::default() })];
+            let summary = summarise(&data, None);
+            let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
+            (RULE.run)(&case).len()
+        };
+        // 59% of a core are 73% of what interrupts leave of each of two, and 59.4% of each of 64.
+        assert_eq!([of(2), of(64)], [1, 0]);
+    }
+
+    #[test]
+    fn random_reads_that_are_at_no_disk_wait_to_be_computed() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use crate::facts::usage::{DiskUsage, Usage};
+        use crate::summarise::summarise;
+        use domain::inventory::Md;
+        let of = |on_array: f64| {
+            let md = Md {
+                level: Some("raid5".into()),
+                group_thread_count: Some(0),
+                degraded: Some(1),
+                ..Md::default()
+            };
+            let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+            let options = "rw=randread bs=4k direct=1 ioengine=libaio iodepth=32";
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 4e8)]);
+            // A quarter of the reads is computed of three others.
+            let member = |name| (name, 50_000, 50_000 << 12, 0, 0, 800);
+            let array = ("md0", 100_000, 100_000 << 12, 0, 0, 990);
+            with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc")]);
+            with_thread(&mut data, "md0_raid5", Role::Array, 400);
+            let disk = |name: &str, depth| DiskUsage {
+                device: name.into(),
+                depth: Some(depth),
+                ..DiskUsage::default()
+            };
+            let disks = vec![disk("md0", on_array), disk("sda", 6.0), disk("sdb", 6.0), disk("sdc", 6.0)];
+            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
+            let summary = summarise(&data, None);
+            let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
+            (RULE.run)(&case).len()
+        };
+        assert_eq!([of(30.0), of(16.0)], [1, 0]);
+    }
+
     /// Direct requests on an array of three disks of flash, so large and so many at once, with a thread that
     /// is so busy; what the members read of a megabyte written, or of all that is read.
     fn of_requests(rw: &str, (kib, depth): (u64, u32), used_ms: u64, (degraded, reads): (u32, u64)) -> usize {
@@ -589,8 +711,8 @@ mod tests {
     fn beside_a_resync_single_reads_wait_for_the_thread_as_well() {
         use super::super::testing::{with_array, with_thread, with_work};
         use domain::inventory::Md;
-        let of = |used_ms| {
-            let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
+        let of = |level: &str, used_ms| {
+            let md = Md { level: Some(level.into()), group_thread_count: Some(0), ..Md::default() };
             let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
             let mut data = fio_run(&["rw=randread bs=4k direct=1"], |_, _| vec![("throughput", 1e7)]);
             let member = |name| (name, 2900, 190 << 20, 0, 0, 690);
@@ -598,10 +720,11 @@ mod tests {
                 &mut data,
                 &[("md0", 3500, 3500 * 4096, 0, 0, 980), member("sda"), member("sdb"), member("sdc")],
             );
-            with_thread(&mut data, "md0_raid5", Role::Array, used_ms);
+            with_thread(&mut data, &format!("md0_{level}"), Role::Array, used_ms);
             with_thread(&mut data, "md0_resync", Role::Array, 10);
             findings(RULE, &data, Some(&machine), Some("md0")).len()
         };
-        assert_eq!([of(270), of(60)], [1, 0]);
+        assert_eq!([of("raid5", 270), of("raid5", 60)], [1, 0]);
+        assert_eq!(of("raid6", 270), 0, "no disk lacks data");
     }
 }

@@ -121,10 +121,13 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     // Nothing is read ahead of a reader who asks for more than the window at once: the device is idle while
     // he takes what he got.
     let asks_for_more = cell.block_size().is_some_and(|block| block > window && size <= block.get() as f64);
-    let is_idle_between = asks_for_more && did.busy.max(busiest_cpu(case)) <= IDLE_BETWEEN;
+    let busiest = below.iter().filter_map(|disk| Some(cell.did(&disk.name)?.busy)).fold(0.0, f64::max);
+    // An array or a layer above disks has requests in flight as long as one of its disks has.
+    let spins = below.iter().any(rotates_disk);
+    let device = if below.is_empty() || spins { did.busy } else { busiest };
+    let is_idle_between = asks_for_more && device.max(busiest_cpu(case)) <= IDLE_BETWEEN;
     // Spinning disks of an array read a stream ahead into their own caches. Where they are nearly as busy as
     // they can be with what the reader asks for at once, a wider window gives no more of it.
-    let busiest = below.iter().filter_map(|disk| Some(cell.did(&disk.name)?.busy)).fold(0.0, f64::max);
     let stream = asks_for_more && !is_idle_between && size >= OF_A_DISK && below.iter().all(rotates_disk);
     let leaves_nothing = stream && busiest * MIN_GAIN > 1.0;
     if reads_by_itself || leaves_nothing || size > DEFAULT_WINDOW.get() as f64 && !is_idle_between {
@@ -365,6 +368,23 @@ mod tests {
         };
         assert_eq!([of("1m", 800, 0.8), of("1m", 960, 0.8), of("1m", 800, 0.96)], [1, 0, 0]);
         assert_eq!(of("4k", 800, 0.8), 0);
+    }
+
+    #[test]
+    fn an_array_that_is_always_asked_has_disks_that_are_idle_between() {
+        use super::super::testing::with_array;
+        use domain::inventory::{Md, Queue};
+        let of = |rotational, busy_ms| {
+            let mut machine = with_array(Md::default(), rotational, &["sda", "sdb"]);
+            machine.devices[0].name = "vda".into();
+            machine.devices[0].queue =
+                Some(Queue { read_ahead: Some(Bytes::from_kib(32)), ..Queue::default() });
+            let mut data = fio_run(&["rw=read bs=1m"], |_, _| vec![("throughput", 1.7e9)]);
+            let member = |name| (name, 1600, 800 << 20, 0, 0, busy_ms);
+            with_work(&mut data, &[("vda", 1600, 1600 << 20, 0, 0, 999), member("sda"), member("sdb")]);
+            named(&data, &[], &machine)
+        };
+        assert_eq!([of(false, 590), of(false, 950), of(true, 590)], [1, 0, 0]);
     }
 
     #[test]

@@ -6,13 +6,14 @@
 
 use super::Rule;
 use super::varied_setting::{self, NO_SETTING, Words};
-use crate::facts::arrays::{Array, MIN_WAITED, arrays, rotates, synchronising};
+use crate::facts::arrays::{Array, MIN_WAITED, arrays, in_flight, rotates, synchronising};
 use crate::facts::case::{Case, CaseCell, evidence};
 use crate::facts::cpu_share;
 use crate::facts::usage::AT_LIMIT;
 use crate::words::counted;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::BlockKind;
+use domain::stack::MdLevel;
 use domain::trial::Validity;
 use domain::units::Unit;
 use std::collections::BTreeSet;
@@ -103,10 +104,14 @@ fn is_waited_for(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
         // Of few reads of flash their latencies tell it: those that wait for a resync's take longer.
         let is_asked = known.is_none_or(|(waited, _)| waited >= MIN_WAITED);
         let waits_behind = |share| is_asked && share >= MIN_BEHIND;
-        // A thread that has no time left, or a cache of flash that is full, is what all wait for.
-        let others_decide = array.level.has_parity() && array.thread_share(cell) >= Some(AT_LIMIT)
+        // A thread that has no time left, or a cache of flash that is full, is what all wait for. That reads
+        // pass the thread is due to the resync: of a disk that it fills they are computed.
+        let by_thread = array.level.has_parity() && cell.profile().writes();
+        let others_decide = by_thread && array.thread_share(cell) >= Some(AT_LIMIT)
             || cpu_share::waits_for_room_in_flash(case, cell);
-        behind.map_or(is_waited, waits_behind) && moved && !others_decide
+        let moved = moved || reads_first_copies(case, cell, array);
+        let waits = behind.map_or(is_waited, waits_behind) && moved && !others_decide;
+        waits && reaches_disks(array, cell)
     };
     // An array that is known and did nothing is waited for by nobody.
     let knows_one =
@@ -132,6 +137,35 @@ fn behind_others(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
     let (median, mean) = (cell.metric("latency_p50")?, cell.metric("latency_mean")?);
     (are_few && mean > 0.0).then(|| 1.0 - median / mean)
 }
+
+/// Whether reads of a mirror queue at one of its disks, while another has half as many or less: what is not
+/// in step yet is read from the first of its copies alone (raid1.c, raid10.c, `read_balance`), however
+/// little the resync itself moves. Of RAID1 one disk serves reads in order in any case.
+fn reads_first_copies(case: &Case<'_>, cell: &CaseCell<'_>, array: &Array) -> bool {
+    let is_mirror = matches!(array.level, MdLevel::Raid1 | MdLevel::Raid10);
+    let by_one = array.level == MdLevel::Raid1 && cell.profile().reads_in_order();
+    let members = array.members_did(cell).unwrap_or_default();
+    let least = members.iter().map(|(_, did)| did.read).fold(f64::INFINITY, f64::min);
+    let most = members.iter().max_by(|(_, a), (_, b)| a.read.total_cmp(&b.read));
+    let queues = most.is_some_and(|(name, did)| {
+        let is_uneven = least * 2.0 <= did.read && did.busy >= AT_LIMIT;
+        is_uneven && in_flight(case, cell, name) >= Some(TWO_AT_ONCE)
+    });
+    is_mirror && cell.profile().reads() && !by_one && queues
+}
+
+/// Requests at a disk from which on another copy would have served one of them.
+const TWO_AT_ONCE: f64 = 2.0;
+
+/// Whether more than next to nothing of what a load wrote reached the array while it ran. The rest lies in
+/// the page cache, and how fast that took it no disk decides.
+fn reaches_disks(array: &Array, cell: &CaseCell<'_>) -> bool {
+    let by_tool = cell.written_by_tool().filter(|_| cell.writes_behind());
+    by_tool.zip(cell.did(&array.name)).is_none_or(|(tool, own)| own.written >= MIN_REACHES * tool)
+}
+
+/// Where less than this share of the bytes waits for disks, those that are twice as fast gain less than it.
+const MIN_REACHES: f64 = 0.1;
 
 /// Whether nearly each read through the page cache misses it, so that latencies are those of the array.
 fn reaches_the_array(array: &Array, cell: &CaseCell<'_>) -> bool {
@@ -334,6 +368,59 @@ mod tests {
             findings(RULE, &data, Some(&with_array(md, false, &["sda", "sdb"])), None).len()
         };
         assert_eq!([of(620), of(900)], [0, 1]);
+    }
+
+    #[test]
+    fn a_mirror_that_is_not_in_step_is_read_from_the_first_of_its_copies() {
+        use crate::facts::usage::{DiskUsage, Usage};
+        use crate::summarise::summarise;
+        use domain::inventory::Md;
+        let of = |level: &str, second: u64, depth: f64| {
+            let md = Md { level: Some(level.into()), ..Md::default() };
+            let machine = with_array(md, false, &["sda", "sdb"]);
+            let mut data = fio_run(&["rw=read bs=1m"], |_, _| vec![("throughput", 5e8)]);
+            let disk = |name, reads: u64| (name, reads, reads << 16, 0, 0, 999);
+            let work = [disk("md0", 7900), disk("sda", 8000 - second), disk("sdb", second)];
+            with_work(&mut data, &work);
+            with_thread(&mut data, "md0_resync", Role::Array, 6);
+            let sda = DiskUsage { device: "sda".into(), depth: Some(depth), ..DiskUsage::default() };
+            let usages = [(data.trials[0].key.clone(), Usage { disks: vec![sda], ..Usage::default() })];
+            let summary = summarise(&data, None);
+            let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
+            (RULE.run)(&case).len()
+        };
+        assert_eq!([of("raid10", 100, 7.0), of("raid10", 3900, 7.0), of("raid10", 100, 1.0)], [1, 0, 0]);
+        assert_eq!(of("raid1", 100, 7.0), 0, "one disk serves it");
+    }
+
+    #[test]
+    fn reads_pass_the_thread_since_there_is_a_resync() {
+        use domain::inventory::Md;
+        let of = |rw: &str| {
+            let md = Md { level: Some("raid5".into()), ..Md::default() };
+            let options = format!("rw={rw} bs=1m direct=1 ioengine=libaio iodepth=32");
+            let mut data = fio_run(&[&options], |_, _| vec![("throughput", 7e8)]);
+            let member = |name| (name, 1800, 620 << 20, 300, 300 << 12, 620);
+            with_work(&mut data, &[("md0", 1000, 1000 << 20, 0, 0, 980), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_resync", Role::Array, 6);
+            with_thread(&mut data, "md0_raid5", Role::Array, 960);
+            findings(RULE, &data, Some(&with_array(md, false, &["sda", "sdb"])), None).len()
+        };
+        assert_eq!([of("randread"), of("randwrite")], [1, 0]);
+    }
+
+    #[test]
+    fn what_the_page_cache_takes_waits_for_no_disk() {
+        use domain::inventory::Md;
+        let of = |by_tool: f64| {
+            let md = Md { level: Some("raid10".into()), ..Md::default() };
+            let mut data = fio_run(&["rw=randwrite bs=4k"], move |_, _| vec![("write_throughput", by_tool)]);
+            let member = |name| (name, 270, 270 << 16, 400, 400 << 12, 990);
+            with_work(&mut data, &[("md0", 0, 0, 800, 800 << 12, 980), member("sda"), member("sdb")]);
+            with_thread(&mut data, "md0_resync", Role::Array, 6);
+            findings(RULE, &data, Some(&with_array(md, true, &["sda", "sdb"])), None).len()
+        };
+        assert_eq!([of(56e6), of(5e6)], [0, 1]);
     }
 
     #[test]

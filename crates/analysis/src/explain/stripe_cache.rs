@@ -66,18 +66,20 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Finding> {
         let holds_all =
             kept_in_flight(case, &array, cell).is_some_and(|bytes| bytes < array.cached(size) / 2.0);
         let costs = extra.share >= MIN_READ && (rotates(case, &array) || takes_time(&array, cell));
-        // What is in flight has to be whole stripes before any cache can collect them.
-        let fills_none = kept_in_flight(case, &array, cell)
-            .zip(array.stripe())
-            .is_some_and(|(bytes, stripe)| bytes < MIN_STRIPES * stripe);
         let counts = !holds_all
-            && !fills_none
+            && !fills_none(case, &array, cell)
             && !is_full_link(case, &array, cell)
             && costs
             && extra.waited >= MIN_WAITED;
         counts.then(|| finding(cell, &array, size, &extra))
     });
     found.collect()
+}
+
+/// Whether a load has less in flight than whole stripes, which no cache can collect then.
+pub(super) fn fills_none(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> bool {
+    let kept = kept_in_flight(case, array, cell).zip(array.stripe());
+    kept.is_some_and(|(bytes, stripe)| bytes < MIN_STRIPES * stripe)
 }
 
 /// How many bytes a load keeps in flight on an array. One that calls fsync waits for all of them before it

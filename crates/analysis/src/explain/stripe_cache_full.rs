@@ -67,7 +67,8 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
         let is_partial = || Extra::of(&array, cell).is_none_or(|extra| extra.share >= SOME_READ);
         let is_in_order = cell.writes_in_order();
         let holds_few = || f64::from(size) / each < FEW && !has_grown(cell, &own, (size, each));
-        let gains = if is_in_order { is_partial() } else { holds_few() };
+        let may_fill = || !stripe_cache::fills_none(case, &array, cell);
+        let gains = if is_in_order { is_partial() && may_fill() } else { holds_few() };
         let is_full = taken >= FULL * f64::from(size) && array.waited_for(cell)? >= MIN_WAITED;
         (is_full && have_time && gains).then(|| finding(cell, &array, (size, taken), busiest.busy))
     })
@@ -138,9 +139,18 @@ mod tests {
 
     /// Writes of 1 MiB to a RAID5 of four, so many in flight on the array, whose thread and disks are busy
     /// for so long of a second, while each disk reads so often.
-    fn found_with(rw: &str, depth: f64, size: u32, [thread_ms, members_ms]: [u64; 2], reads: u64) -> usize {
-        let options = format!("rw={rw} bs=1m direct=1 ioengine=libaio iodepth=32");
-        let mut data = fio_run(&[&options], |cell, block| vec![("throughput", about(7e8, cell, block))]);
+    fn found_with(rw: &str, depth: f64, size: u32, busy_ms: [u64; 2], reads: u64) -> usize {
+        found_of(&format!("rw={rw} bs=1m direct=1 ioengine=libaio iodepth=32"), depth, size, busy_ms, reads)
+    }
+
+    fn found_of(
+        options: &str,
+        depth: f64,
+        size: u32,
+        [thread_ms, members_ms]: [u64; 2],
+        reads: u64,
+    ) -> usize {
+        let mut data = fio_run(&[options], |cell, block| vec![("throughput", about(7e8, cell, block))]);
         let member = |name| (name, reads, reads << 18, 900, 340 << 20, members_ms);
         with_work(
             &mut data,
@@ -198,5 +208,11 @@ mod tests {
         // 1 MiB fills 85 stripes of three pages.
         assert_eq!([found("write", 2.5, 256, [500, 500]), found("write", 2.0, 256, [500, 500])], [1, 0]);
         assert_eq!(found_with("write", 2.5, 256, [500, 500], 0), 0, "all stripes are whole");
+        // Of chunks of 512 KiB on three disks, 3 MiB are two stripes.
+        let of = |depth: u32| {
+            let options = format!("rw=write bs=1m direct=1 ioengine=libaio iodepth={depth}");
+            found_of(&options, 2.5, 256, [500, 500], 500)
+        };
+        assert_eq!([of(2), of(4)], [0, 1], "less than whole stripes in flight");
     }
 }

@@ -32,8 +32,9 @@ Documentation/cpu-freq/cpufreq-stats.rst",
 };
 
 /// Governors that go up where the load of a window exceeds `up_threshold`, and the lowest threshold that is
-/// proposed of each: conservative's has to be above its `down_threshold`, which is 20.
-const BY_THRESHOLD: [(&str, u32); 2] = [("ondemand", 10), ("conservative", 25)];
+/// proposed of each: ondemand takes any from 1 on (`MIN_FREQUENCY_UP_THRESHOLD`), conservative's has to be
+/// above its `down_threshold`, which is 20.
+const BY_THRESHOLD: [(&str, u32); 2] = [("ondemand", 1), ("conservative", 25)];
 
 /// A CPU that is busy for less has little to do for I/O.
 const MIN_LOAD: f64 = 0.1;
@@ -102,10 +103,14 @@ fn seen<'u>(cpufreq: &Cpufreq, policy: &Policy, usage: &'u Usage) -> Option<Seen
     is_below.then_some(Seen { governor, least, threshold, pstates, highest, load, waiting })
 }
 
-/// A threshold that the load exceeds: four fifths of what was seen, in steps of 5.
+/// A threshold that the load exceeds at the highest frequency as well: four fifths of what it is there, where
+/// the part that a CPU works becomes shorter, and what it waits for does not. Above a higher one the governor
+/// goes up, finds less than that, and goes down again, to a frequency by that lower load.
 fn proposed(seen: &Seen<'_>) -> u32 {
-    let steps = (seen.load.median * 100.0 * 0.8 / 5.0).floor() as u32;
-    (steps * 5).clamp(seen.least, HIGHEST_PROPOSED)
+    let mean = seen.pstates.shares.iter().map(|(at, share)| at.hz() as f64 * share).sum::<f64>();
+    let works = seen.load.median * (mean / seen.highest.0.hz() as f64).min(1.0);
+    let load = works / (works + 1.0 - seen.load.median).max(f64::MIN_POSITIVE);
+    ((load * 100.0 * 0.8).floor() as u32).clamp(seen.least, HIGHEST_PROPOSED)
 }
 
 fn finding(seen: &Seen<'_>, source: &str) -> Finding {
@@ -151,7 +156,7 @@ CPU's part: submission, checksums, encryption, parity, completion. That part tak
         gain: None,
         remedy: Some(Remedy {
             what: format!(
-                "lower the threshold to below the load that {governor} sees, and measure what that gains"
+                "lower the threshold to below the load that {governor} would see at the highest frequency, and measure what that gains"
             ),
             settings: vec![request.clone()],
             undo: UNTUNE.into(),
@@ -211,7 +216,8 @@ mod tests {
         );
         assert_eq!(found.confidence, Confidence::Likely);
         let settings = &found.remedy.as_ref().unwrap().settings;
-        assert_eq!(settings[0].to_string(), "ondemand.up_threshold = 35");
+        // 45% of the time at 880 MHz is 14% at 2800 MHz, beside 55% of waiting: a load of 20%.
+        assert_eq!(settings[0].to_string(), "ondemand.up_threshold = 16");
         let figures: Vec<&str> = found.evidence.iter().map(|one| one.figure.as_str()).collect();
         assert_eq!(figures, ["4%", "880 MHz", "45%; 55%", "95%", "70%"]);
     }
@@ -219,7 +225,7 @@ mod tests {
     #[test]
     fn a_threshold_stays_within_what_the_governor_takes() {
         for (governor, load, expected) in
-            [("ondemand", 0.11, "10"), ("ondemand", 0.9, "40"), ("conservative", 0.2, "25")]
+            [("ondemand", 0.11, "3"), ("ondemand", 0.9, "40"), ("conservative", 0.2, "25")]
         {
             let found = findings_of_usage(RULE, &usage(0.1, load, 0.5), Some(&machine(governor)));
             assert_eq!(found[0].remedy.as_ref().unwrap().settings[0].value, expected);

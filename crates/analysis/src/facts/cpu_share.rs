@@ -21,6 +21,7 @@
 
 use super::arrays::{Did, arrays, disks_below, in_flight};
 use super::case::{Case, CaseCell, evidence};
+use crate::facts::frequency_policy::highest;
 use crate::facts::usage::{AT_LIMIT, Usage};
 use crate::words::percent;
 use domain::finding::{Evidence, Gain};
@@ -130,8 +131,7 @@ pub(crate) fn ran_at<'a>(case: &Case<'a>) -> Option<(f64, &'a Policy)> {
 /// Whether CPUs at the highest frequency that they may run at would give a load nothing, by their share of a
 /// request's time.
 pub(crate) fn waits_for_disks_alone(case: &Case<'_>) -> bool {
-    let faster = ran_at(case)
-        .and_then(|(hertz, policy)| Some(policy.max.or(policy.hardware_max)?.hz() as f64 / hertz));
+    let faster = ran_at(case).and_then(|(hertz, policy)| Some(highest(case, policy)?.hz() as f64 / hertz));
     faster.is_some_and(|faster| matches!(bound(case, faster), Bound::Nothing))
 }
 
