@@ -8,7 +8,8 @@
 //! its first two blocks failed is given up.
 //!
 //! Where a study goes on until it is decided, blocks go on until its two cells' blocks say whether the second
-//! is better than the first by more than the threshold, or that it is not.
+//! is better than the first by more than the threshold, or that it is not, or until the blocks that are left
+//! could not say so whatever they gave ([`standing`]).
 //!
 //! Where it looks for the best of its cells, it does so by successive halving ([`crate::stats::halving`]):
 //! after `repeats_min` blocks the best quarter goes on, for twice as many blocks, and so forth. Where it
@@ -116,14 +117,49 @@ pub struct Schedule {
 /// By what factor the second value of pairs is better than the first, whichever way is good; `None` where
 /// they are too few, or one is not positive. Holds however often one looks.
 pub fn gain(pairs: &[(f64, f64)], better: Better, confidence: f64) -> Option<Interval> {
-    if pairs.iter().any(|(a, b)| *a <= 0.0 || *b <= 0.0) {
-        return None;
+    sequential::interval(&logs(pairs, better)?, confidence)
+}
+
+/// How pairs stand to the question whether the second value is better than the first by more than so much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is.
+    Gain,
+    /// It is not.
+    NoGain,
+    /// More pairs may tell.
+    Open,
+    /// The pairs that are left cannot tell, whatever they are.
+    OutOfReach,
+}
+
+/// How pairs stand where so many more may come.
+pub fn standing(
+    pairs: &[(f64, f64)],
+    better: Better,
+    confidence: f64,
+    threshold: f64,
+    more: usize,
+) -> Standing {
+    // As `Comparison::excludes_gain` and the verdict have it.
+    let worth = 1.0 + threshold;
+    match gain(pairs, better, confidence) {
+        Some(gain) if gain.low > worth => Standing::Gain,
+        Some(gain) if gain.high < worth => Standing::NoGain,
+        _ => match logs(pairs, better) {
+            Some(logs) if !sequential::can_yet_tell(&logs, worth, confidence, more) => Standing::OutOfReach,
+            _ => Standing::Open,
+        },
     }
+}
+
+/// How much better the second values are, as logarithms; `None` where one is not positive.
+fn logs(pairs: &[(f64, f64)], better: Better) -> Option<Vec<f64>> {
     let log = |(a, b): &(f64, f64)| match better {
         Better::Higher => (b / a).ln(),
         Better::Lower => (a / b).ln(),
     };
-    sequential::interval(&pairs.iter().map(log).collect::<Vec<_>>(), confidence)
+    pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0).then(|| pairs.iter().map(log).collect())
 }
 
 impl Schedule {
@@ -350,7 +386,8 @@ impl Schedule {
         (0..self.plan.cells.len()).any(|cell| self.skipped[cell] || self.gave_up(cell, block))
     }
 
-    /// Whether the blocks before this one tell if the second of two cells is better than the first.
+    /// Whether the blocks before this one tell if the second of two cells is better than the first, or no
+    /// later one can.
     fn is_decided(&self, block: u32) -> bool {
         let measure = &self.plan.study.measure;
         let value = |cell, block| self.slots.get(&(cell, block)).and_then(|slot: &Slot| slot.value);
@@ -361,11 +398,8 @@ impl Schedule {
             return true;
         }
         let better = self.better.unwrap_or(Better::Higher);
-        gain(&pairs, better, measure.confidence).is_some_and(|gain| {
-            // As `Comparison::excludes_gain` and the verdict have it.
-            let worth = 1.0 + measure.threshold;
-            gain.low > worth || gain.high < worth
-        })
+        let more = self.most_blocks().saturating_sub(block) as usize;
+        standing(&pairs, better, measure.confidence, measure.threshold, more) != Standing::Open
     }
 
     /// Whether a block still lacks its trial of a cell, and may try once more.
@@ -599,6 +633,25 @@ mod tests {
         let mut schedule = Schedule::new(&plan, &[]).unwrap();
         schedule.skip(1);
         assert_eq!((schedule.next(), schedule.remaining().at_most), (None, 0));
+    }
+
+    #[test]
+    fn what_the_blocks_that_are_left_cannot_decide_any_more_ends() {
+        let mut plan = plan_of(&["a", "b"]);
+        (plan.study.measure.until, plan.study.measure.confidence) = (Until::Decided, 0.9);
+        // Now the one is faster by a fifth and now the other.
+        let script = |key: &TrialKey| match (key.cell.as_str(), key.block % 2) {
+            ("w_b", 0) => Answer::Value(120.0),
+            ("w_b", _) => Answer::Value(80.0),
+            _ => Answer::Value(100.0),
+        };
+        let trials = run(&plan, vec![], &script, 1000);
+        let pairs: Vec<(f64, f64)> =
+            (0..trials.len() / 2).map(|block| (100.0, if block % 2 == 0 { 120.0 } else { 80.0 })).collect();
+        let of = |blocks: usize| standing(&pairs[..blocks], Better::Higher, 0.9, 0.02, 15 - blocks);
+        assert!(pairs.len() < 15, "of 15 blocks: {}", pairs.len());
+        assert_eq!([of(pairs.len() - 1), of(pairs.len())], [Standing::Open, Standing::OutOfReach]);
+        assert_eq!(Schedule::new(&plan, &trials).unwrap().remaining().at_most, 0);
     }
 
     /// Of so many cells the best is looked for.

@@ -4,7 +4,7 @@
 
 mod noise;
 
-use analysis::schedule::gain;
+use analysis::schedule::{Standing, gain, standing};
 use analysis::stats::permutation;
 use domain::outcome::Better;
 use domain::rng::{Rng, Seed};
@@ -34,7 +34,7 @@ struct Ended {
     missed: bool,
 }
 
-/// Looks after each block, and stops where it is clear.
+/// Looks after each block, and stops where it is clear or cannot become so.
 fn compared(noise: Noise, factor: f64, threshold: f64, rng: &mut Rng) -> Ended {
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     let mut missed = false;
@@ -44,9 +44,10 @@ fn compared(noise: Noise, factor: f64, threshold: f64, rng: &mut Rng) -> Ended {
         pairs.push((block * noise.draw(rng), block * factor * noise.draw(rng)));
         let Some(gain) = gain(&pairs, Better::Higher, CONFIDENCE) else { continue };
         missed |= gain.low > factor || gain.high < factor;
-        let worth = 1.0 + threshold;
-        if gain.low > worth || gain.high < worth {
-            return Ended { is_kept: gain.low > worth, blocks: pairs.len(), missed };
+        let left = MAX_BLOCKS - pairs.len();
+        let standing = standing(&pairs, Better::Higher, CONFIDENCE, threshold, left);
+        if standing != Standing::Open {
+            return Ended { is_kept: standing == Standing::Gain, blocks: pairs.len(), missed };
         }
     }
     Ended { is_kept: false, blocks: MAX_BLOCKS, missed }

@@ -665,6 +665,7 @@ timeout = \"1min\"
         let measure = &study.measure;
         assert_eq!((measure.metric.as_str(), measure.timeout), ("iops", was.measure.timeout));
         assert_eq!((measure.until, measure.repeats_min, measure.repeats_max), (Until::Decided, 5, 20));
+        assert_eq!((measure.confidence, measure.threshold), (0.9, 0.02), "as benches/deciding measures it");
         let by = |decides| {
             let text = study_of_cell(Changes::One(&requests()), VARIED, cell, Some(&decides)).unwrap();
             parse::study::parse(&text).unwrap().measure.metric

@@ -13,7 +13,10 @@
 //! promise); Ville, "Étude critique de la notion de collectif", 1939.
 //!
 //! No factor of the product is above 2, so that a claim at `α` takes more than `log2(1/α)` pairs whatever
-//! they say: five at 0.05, six at 0.025. That is the price of assuming nothing of the noise.
+//! they say: five at 0.05, six at 0.025. That is the price of assuming nothing of the noise. For the same
+//! reason a product that is far behind cannot catch up in the pairs that are left: to end there changes no
+//! answer (curtailment: Alling, "Early decision in the Wilcoxon two-sample test", Journal of the American
+//! Statistical Association 58, 1963).
 
 use super::interval::Interval;
 
@@ -49,6 +52,13 @@ pub fn interval(logs: &[f64], confidence: f64) -> Option<Interval> {
     let low = last(lowest, highest, |shift| log_wealth(logs, shift, Side::AtMost) >= needed);
     let high = last(highest, lowest, |shift| log_wealth(logs, shift, Side::AtLeast) >= needed);
     Some(Interval { low: low.exp(), high: high.exp(), confidence })
+}
+
+/// Whether so many more pairs could yet say that the ratio is above this one or below it, whatever they are.
+pub fn can_yet_tell(logs: &[f64], ratio: f64, confidence: f64, more: usize) -> bool {
+    let needed = (2.0 / (1.0 - confidence)).ln();
+    let most = |side| log_wealth(logs, ratio.ln(), side) + more as f64 * std::f64::consts::LN_2;
+    most(Side::AtMost) >= needed || most(Side::AtLeast) >= needed
 }
 
 /// The probability, at most, that pairs which do not differ ever say as much as these; two-sided.
@@ -118,6 +128,20 @@ mod tests {
             let excludes = interval.low > 1.0 || interval.high < 1.0;
             assert_eq!(excludes, p_value(&logs).unwrap() <= 0.1, "{logs:?} {interval:?}");
         }
+    }
+
+    #[test]
+    fn what_could_yet_be_told_is_what_the_clearest_pairs_would_tell() {
+        let logs = [0.1, -0.1, 0.05, -0.12, 0.02];
+        for more in 0..20 {
+            let tells = |next: f64| {
+                let all = [&logs[..], &vec![next; more]].concat();
+                interval(&all, 0.9).is_some_and(|interval| interval.low > 1.02 || interval.high < 1.02)
+            };
+            assert_eq!(can_yet_tell(&logs, 1.02, 0.9, more), tells(9.0) || tells(-9.0), "{more}");
+        }
+        assert!(!can_yet_tell(&logs, 1.02, 0.9, 5) && can_yet_tell(&logs, 1.02, 0.9, 10));
+        assert!(!can_yet_tell(&[], 1.0, 0.9, 4) && can_yet_tell(&[], 1.0, 0.9, 5));
     }
 
     #[test]
