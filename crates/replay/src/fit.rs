@@ -6,7 +6,10 @@ use crate::load::{Load, NotRecorded};
 use crate::machine::Machine;
 use domain::bench::BenchError;
 use domain::setting::SettingRequest;
+use domain::time::Nanos;
+use governors::autonomous::{AutonomousSpec, Permille};
 use sim::cpu::Begins;
+use sim::machine::Driver;
 
 /// How well the model gives what was recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,13 +74,18 @@ impl Replay {
     /// # Errors
     /// [`BenchError`] where the models refuse a setting that was in force.
     pub fn new(machine: Machine, load: Load) -> Result<Self, BenchError> {
-        let all = ends(&load);
+        let all = ends(&machine, &load);
         let fitted = all.into_iter().map(|end| fitted(&machine, &load, end));
         let mut ends = fitted.collect::<Result<Vec<FittedEnd>, _>>()?;
-        // Where the governor was, the recording itself tells.
-        let off = |end: &FittedEnd| load.frequency.map_or(0.0, |at| (end.ran.frequency / at - 1.0).abs());
-        if off(&ends[BUSY]) + CLOSE < off(&ends[0]) && ends[BUSY].fits(&load) {
-            ends.swap(0, BUSY);
+        // Where the governor was, and how the processor chooses, the recording itself tells.
+        let off = |at: &usize| {
+            load.frequency.map_or(0.0, |recorded| (ends[*at].ran.frequency / recorded - 1.0).abs())
+        };
+        let told =
+            (1..ends.len()).filter(|at| ends[*at].differs_in_policy(&ends[0]) && ends[*at].fits(&load));
+        let nearest = told.min_by(|a, b| off(a).total_cmp(&off(b)));
+        if let Some(nearest) = nearest.filter(|nearest| off(nearest) + CLOSE < off(&0)) {
+            ends.swap(0, nearest);
         }
         let FittedEnd { unseen, ran, .. } = ends[0];
         let fit = Fit {
@@ -122,6 +130,7 @@ struct End {
     waits_for_io: bool,
     device_limit: Option<f64>,
     begins: Begins,
+    hardware: AutonomousSpec,
     wait: Wait,
     /// How closely rate and CPU time have to come out, as a share.
     within: f64,
@@ -137,11 +146,8 @@ enum Wait {
     None,
 }
 
-/// The end in which governors begin at the highest frequency.
-const BUSY: usize = 1;
-
 /// The most likely first, then the ends, each of one unknown alone.
-fn ends(load: &Load) -> Vec<End> {
+fn ends(machine: &Machine, load: &Load) -> Vec<End> {
     let usual = End {
         in_flight: load.in_flight,
         stalled: 0.0,
@@ -152,6 +158,7 @@ fn ends(load: &Load) -> Vec<End> {
         device_limit: None,
         // Any load pauses at times, after which a governor comes up again.
         begins: Begins::Idle,
+        hardware: machine.spec.cpu.hardware,
         wait: Wait::Fitted(load.disk_latency.unwrap_or(f64::MAX)),
         within: CLOSE,
     };
@@ -163,6 +170,9 @@ fn ends(load: &Load) -> Vec<End> {
         // Where CPUs are nearly full, what is counted of their time does not tell whether they are.
         End { wait: Wait::Fitted(0.0), within: COUNTED_WITHIN, ..usual },
     ];
+    if matches!(machine.spec.cpu.driver, Driver::IntelPstateHwp | Driver::AmdPstateEpp) {
+        all.extend([AutonomousSpec::default(), eager()].map(|hardware| End { hardware, ..usual }));
+    }
     if load.overlap > 0.0 {
         all.extend([0.0, load.overlap].map(|overlap| End { overlap, ..usual }));
     }
@@ -185,6 +195,12 @@ fn ends(load: &Load) -> Vec<End> {
     all
 }
 
+/// A processor that goes to its highest frequency as soon as there is work, whatever it is asked to save.
+fn eager() -> AutonomousSpec {
+    let nothing = Permille::new(0).expect("below 1000");
+    AutonomousSpec::averaging(Nanos::from_millis(1), Nanos::from_millis(1), (nothing, nothing))
+}
+
 /// A device's times differ by so much, and by so little at least: requests that all take the same time fall
 /// into step with each other and with a governor's windows.
 const SPREAD: f64 = 0.5;
@@ -201,6 +217,11 @@ pub(crate) struct FittedEnd {
 }
 
 impl FittedEnd {
+    /// Whether what governors had seen, or how the processor chooses, is another there.
+    fn differs_in_policy(&self, other: &Self) -> bool {
+        (self.unseen.begins, self.unseen.hardware) != (other.unseen.begins, other.unseen.hardware)
+    }
+
     /// Whether it gives what was recorded; one that cannot is no end of anything.
     pub(crate) fn fits(&self, load: &Load) -> bool {
         let of_rate = if self.is_of_cpus { 0.0 } else { (self.ran.rate / load.rate - 1.0).abs() };
@@ -229,6 +250,7 @@ fn fitted(machine: &Machine, load: &Load, end: End) -> Result<FittedEnd, BenchEr
         spread: end.spread,
         device_limit: end.device_limit,
         begins: end.begins,
+        hardware: end.hardware,
     };
     let mut best: Option<(f64, Unseen, Ran)> = None;
     for step in 0..STEPS {

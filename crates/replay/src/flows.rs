@@ -11,6 +11,7 @@ use domain::rng::{Rng, Seed};
 use domain::setting::SettingRequest;
 use domain::trace::Role;
 use event_queue::Time;
+use governors::autonomous::AutonomousSpec;
 use sim::cpu::{Begins, Cost, ThreadId};
 use sim::engine::{Core, Part, PartId, World};
 use std::cell::RefCell;
@@ -41,6 +42,8 @@ pub(crate) struct Unseen {
     /// What governors had seen before: one that stays where it is between two thresholds (conservative) is
     /// then at the lowest or at the highest frequency to begin with.
     pub(crate) begins: Begins,
+    /// How a processor that chooses its frequency itself does so.
+    pub(crate) hardware: AutonomousSpec,
 }
 
 /// What a replay of some seconds gave.
@@ -107,11 +110,10 @@ impl Flows {
         };
         at.queued[thread] += 1;
         self.requests[request] = Request { station, thread, outstanding: 0 };
+        // What wakes a thread that waits for a disk tells governors so; where it runs on, it has more to do.
         let (id, cost) = (at.threads[thread], at.cost);
-        if station == 0 {
-            core.cpus.waits_for_disk(id, false);
-        }
         core.run(id, cost, self.me, request as u64);
+        core.cpus.waits_for_disk(id, false);
     }
 
     fn wait(&mut self, core: &mut Core, request: usize) {
@@ -154,7 +156,7 @@ impl Part for Flows {
         let request = (token & REQUEST) as usize;
         if token & BESIDE != 0 {
             let Request { station, thread, .. } = self.requests[request];
-            if self.stations[station].queued[thread] == 0 {
+            if station == 0 && self.stations[station].queued[thread] == 0 {
                 core.cpus.waits_for_disk(self.stations[station].threads[thread], self.waits_for_io);
             }
             self.ended(core, request);
@@ -235,6 +237,7 @@ pub(crate) fn run(
 ) -> Result<Ran, BenchError> {
     let mut spec = machine.spec.clone();
     spec.cpu.begins = unseen.begins;
+    spec.cpu.hardware = unseen.hardware;
     let cpus = sim::assemble::cpus(&spec, settings)?;
     let seed = Seed(1);
     let mut world = World::new(Core::new(cpus, DiskSet::new(seed), seed));

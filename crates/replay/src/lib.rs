@@ -35,5 +35,5 @@ mod what_if;
 pub use fit::{Fit, MOST_STALLED, Replay, UNSEEN_INTERRUPTS};
 pub use load::{Demand, Load, NotRecorded, Unfit};
 pub use machine::{Machine, UnknownMachine, is_of_cpus};
-pub use predict::{Estimate, Prediction};
+pub use predict::{Direction, Estimate, Prediction};
 pub use what_if::{WhatIf, asked, what_matters};

@@ -261,7 +261,10 @@ impl Load {
             let idle = 1.0 - machine.busy() - machine.steal;
             if idle > 0.0 { machine.iowait / idle } else { 0.0 }
         });
-        let interrupts = counted_interrupts.max(own_threads);
+        // The tick sees few interrupts, and no thread's time has those of an idle CPU: the idle time tells.
+        let of_threads: f64 = roles.values().sum::<f64>() + recorders;
+        let of_idle = usage.executed.filter(|_| has_roles).map_or(0.0, |executed| executed - of_threads);
+        let interrupts = counted_interrupts.max(own_threads + of_idle.max(0.0));
         let cores = whole + interrupts;
         // Read-ahead and writeback go on beside the request that a tool waits for.
         let in_flight = depth.unwrap_or(estimated.round() as u32).max((cores - MEASURED_BY).ceil() as u32);

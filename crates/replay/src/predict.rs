@@ -17,6 +17,38 @@ pub struct Estimate {
     pub high: f64,
 }
 
+/// Which way a figure changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It grows.
+    Gain,
+    /// It falls.
+    Loss,
+}
+
+impl Direction {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gain => "gain",
+            Self::Loss => "loss",
+        }
+    }
+}
+
+impl Estimate {
+    /// Which way a ratio changes; `None` where both are in its interval, so that the recording cannot tell.
+    pub fn direction(&self) -> Option<Direction> {
+        if self.low > 1.0 {
+            Some(Direction::Gain)
+        } else if self.high < 1.0 {
+            Some(Direction::Loss)
+        } else {
+            None
+        }
+    }
+}
+
 /// What settings would give.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {

@@ -6,7 +6,7 @@ use domain::time::Nanos;
 use domain::trace::Role;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
-use governors::autonomous::AutonomousSpec;
+use governors::autonomous::{AutonomousSpec, Permille};
 use replay::{Demand, Load, Machine, NotRecorded, Replay};
 use sim::block::Interrupts;
 use sim::cpu::{Begins, IdleTime};
@@ -194,6 +194,49 @@ fn a_governor_that_counts_waits_as_busy_is_run_with_waits_and_without() {
     let (known, unknown) = (ondemand(&[]), ondemand(&[NotRecorded::WaitsForIo]));
     assert_near(known.value, 1.0);
     assert!(unknown.low < known.low * 0.9 && known.value == unknown.value, "{known:?} {unknown:?}");
+}
+
+#[test]
+fn schedutil_goes_up_for_a_thread_that_waits_for_its_disk_and_for_no_other() {
+    // At 1 GHz busy for 0.2 of 0.5 ms. Each wait for a disk doubles the boost, and the scheduler's sums halve
+    // it each 1.024 ms at most.
+    let schedutil = |waits_for_io: bool| {
+        let load = Load { waits_for_io, ..load(2500.0, 0.1, 1) };
+        let replay = Replay::new(machine(1, &[("governor", "performance")]), load).unwrap();
+        replay.predict(&[setting("governor", "schedutil")]).unwrap().rate.value
+    };
+    assert_near(schedutil(true), 1.0);
+    assert_near(schedutil(false), 0.4 / 0.5);
+}
+
+#[test]
+fn a_processor_that_chooses_itself_is_run_by_both_assumptions_unless_its_frequency_tells() {
+    let averaging = |aims: (u16, u16)| {
+        let share = |thousandths| Permille::new(thousandths).unwrap();
+        AutonomousSpec::averaging(
+            Nanos::from_millis(4),
+            Nanos::from_millis(1),
+            (share(aims.0), share(aims.1)),
+        )
+    };
+    let replay = |epp: &str, hardware: AutonomousSpec, frequency: Option<f64>| {
+        let mut machine = machine(1, &[("governor", "powersave"), ("epp", epp)]);
+        machine.spec.cpu.driver = Driver::IntelPstateHwp;
+        machine.spec.cpu.hardware = hardware;
+        Replay::new(machine, Load { frequency, ..load(100.0, 4.0, 1) }).unwrap()
+    };
+    let balanced = [setting("epp", "balance_power")];
+    let (one, other) = (averaging((100, 200)), AutonomousSpec::default());
+    let either = replay("performance", one, None).predict(&balanced).unwrap().rate;
+    let other_alone = replay("performance", other, None).predict(&balanced).unwrap().rate;
+    assert_near(either.value, 1.0);
+    assert!(other_alone.value < 0.97, "{other_alone:?}");
+    // The model's own error at no change is a tenth.
+    assert!(either.low < other_alone.value / 1.1 && either.high > 1.1, "{either:?} {other_alone:?}");
+    // Recorded under the preference, at the frequency that the other assumption gives.
+    let at = replay("performance", other, None).predict(&balanced).unwrap().frequency;
+    let told = replay("balance_power", one, Some(at));
+    assert!(told.fit().frequency.is_some_and(|ratio| (ratio - 1.0).abs() < 0.1), "{:?}", told.fit());
 }
 
 #[test]

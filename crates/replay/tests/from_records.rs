@@ -112,6 +112,17 @@ fn a_load_is_the_cpu_time_of_a_request_by_whose_threads_take_it() {
     );
 }
 
+#[test]
+fn interrupts_are_what_idle_time_leaves_beside_the_threads_where_the_tick_saw_less() {
+    // Threads have 0.25, 0.5, 0.02 and 0.0005 CPUs.
+    let of = |executed| {
+        let usage = Usage { executed: Some(executed), ..usage() };
+        Load::of_usage(&trial(), &usage, None, Some(4)).unwrap().interrupts
+    };
+    assert!((of(0.9) - 0.001295).abs() < 1e-9, "{}", of(0.9));
+    assert!((of(0.78) - 0.0004).abs() < 1e-9, "what the tick saw is more: {}", of(0.78));
+}
+
 /// A sample each 100 ms for 2 s: the disk has 100 requests a second all the time, and the workload takes a
 /// whole CPU in the first second and a fifth in the other.
 fn trace() -> Trace {

@@ -9,7 +9,9 @@ use domain::order;
 use domain::setting::SettingRequest;
 use domain::trial::{Provenance, Trial};
 use domain::units::{Hertz, Unit, significant};
-use replay::{Fit, Load, MOST_STALLED, Machine, NotRecorded, Prediction, Replay, UNSEEN_INTERRUPTS};
+use replay::{
+    Direction, Fit, Load, MOST_STALLED, Machine, NotRecorded, Prediction, Replay, UNSEEN_INTERRUPTS,
+};
 use serde_json::json;
 
 /// The version of both JSON forms.
@@ -123,12 +125,20 @@ pub fn text(replayed: &Replayed<'_>, program: &str, width: usize) -> String {
     page.finish()
 }
 
+/// Of a prediction whose interval has both a gain and a loss.
+const UNKNOWN: &str = "unknown";
+
 fn table(shown: &[&Predicted], more: usize, page: &mut Page) {
     let row = |one: &&Predicted| {
         let Prediction { rate, latency, frequency, .. } = one.prediction;
         let interval = format!("{} to {}", significant(rate.low), significant(rate.high));
         let frequency = Hertz::from_hz(frequency as u64).to_string();
-        [significant(rate.value), interval, Unit::Seconds.show(latency), frequency, one.name()]
+        // A figure of either side of 1 would be read as a gain or a loss, and latency follows from it.
+        let [times, latency] = match rate.direction() {
+            Some(_) => [significant(rate.value), Unit::Seconds.show(latency)],
+            None => [UNKNOWN.to_owned(), String::new()],
+        };
+        [times, interval, latency, frequency, one.name()]
     };
     let head = ["times", "interval", "latency", "frequency", ""].map(str::to_owned);
     let rows: Vec<[String; 5]> = std::iter::once(head).chain(shown.iter().map(row)).collect();
@@ -139,8 +149,12 @@ fn table(shown: &[&Predicted], more: usize, page: &mut Page) {
         let cells = row[..4].iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         page.line(format!("{}  {}", cells.collect::<Vec<_>>().join("  "), row[4]));
     }
-    if more > 0 {
-        page.line(format!("and {more} more, with --all"));
+    let is_unknown = shown.iter().any(|one| one.prediction.rate.direction().is_none());
+    match (is_unknown, more) {
+        (false, 0) => {}
+        (true, 0) => page.line(format!("{UNKNOWN}: gain or loss, which this recording cannot tell")),
+        (false, _) => page.line(format!("and {more} more, with --all")),
+        (true, _) => page.line(format!("{UNKNOWN}: gain or loss; and {more} more, with --all")),
     }
 }
 
@@ -207,6 +221,7 @@ own gains latency alone.",
 /// A lower prediction is not worth a measurement.
 const WORTH_MEASURING: f64 = 1.05;
 const NO_GAIN: &str = "no policy is predicted to gain 5%";
+const MAY_GAIN: &str = "it may gain, which this recording cannot tell: measure it";
 
 /// What to type next, or why there is nothing.
 enum Next {
@@ -245,11 +260,13 @@ fn next(replayed: &Replayed<'_>, ordered: &[&Predicted], program: &str) -> Next 
     if !is_worth {
         return if replayed.others { against() } else { Next::Nothing(NO_GAIN) };
     }
+    let tells = ordered.iter().any(|one| one.prediction.rate.direction() == Some(Direction::Gain));
+    let measure = if tells { "measure it" } else { MAY_GAIN };
     let typed = replayed.command.iter().skip_while(|word| *word != "--");
     let load: String = typed.map(|word| format!(" {}", quoted(word))).collect();
     let load = running_load(trial).unwrap_or(load);
     match load.is_empty() {
-        false => Next::Command("measure it", format!("{program} tune{}{load}", words.concat())),
+        false => Next::Command(measure, format!("{program} tune{}{load}", words.concat())),
         true => Next::Command(
             "what it would write",
             format!("{program} tune{} --persist --dry-run", words.concat()),
@@ -295,6 +312,7 @@ fn prediction_json(prediction: &Prediction) -> serde_json::Value {
         "rate_ratio": prediction.rate.value,
         "rate_ratio_low": prediction.rate.low,
         "rate_ratio_high": prediction.rate.high,
+        "direction": prediction.rate.direction().map(Direction::name),
         "latency_seconds": prediction.latency,
         "frequency_hz": prediction.frequency,
         "cpu_busy_share": prediction.busy,
@@ -331,9 +349,14 @@ impl Pair {
         (self.prediction.rate.low..=self.prediction.rate.high).contains(&self.measured)
     }
 
-    /// Whether it predicts a gain where a loss was measured, or a loss where a gain was, of more than this.
+    /// Whether the figure is on the other side of 1 than what was measured, where that is so far from 1.
     pub fn is_wrong_sign(&self) -> bool {
         (self.measured - 1.0).abs() > SIGN && (self.measured - 1.0) * (self.prediction.rate.value - 1.0) < 0.0
+    }
+
+    /// Whether it says gain or loss.
+    pub fn is_claimed(&self) -> bool {
+        self.prediction.rate.direction().is_some()
     }
 }
 
@@ -346,7 +369,10 @@ struct Totals {
     median: f64,
     worst: f64,
     covered: usize,
-    wrong: usize,
+    /// Those that say gain or loss.
+    claimed: usize,
+    /// The figures of the wrong sign, and of them those that say gain or loss.
+    wrong: (usize, usize),
 }
 
 fn totals(all: &[Pair]) -> Totals {
@@ -358,7 +384,11 @@ fn totals(all: &[Pair]) -> Totals {
         median: errors.get(errors.len() / 2).copied().unwrap_or_default(),
         worst: errors.last().copied().unwrap_or_default(),
         covered: all.iter().filter(|one| one.is_covered()).count(),
-        wrong: all.iter().filter(|one| one.is_wrong_sign()).count(),
+        claimed: all.iter().filter(|one| one.is_claimed()).count(),
+        wrong: (
+            all.iter().filter(|one| one.is_wrong_sign()).count(),
+            all.iter().filter(|one| one.is_wrong_sign() && one.is_claimed()).count(),
+        ),
     }
 }
 
@@ -388,12 +418,15 @@ pub fn checked_text(all: &[Pair]) -> Lines {
             },
         ));
     }
-    let Totals { pairs, median, worst, covered, wrong } = totals(all);
+    let Totals { pairs, median, worst, covered, claimed, wrong: (of_figures, of_claimed) } = totals(all);
     text.blank();
     text.line(format_args!(
-        "{pairs} pairs: median error {:.1}%, worst {:.1}%, {covered} within their interval, {wrong} of the wrong sign",
+        "{pairs} pairs: median error {:.1}%, worst {:.1}%, {covered} within their interval",
         median * 100.0,
         worst * 100.0
+    ));
+    text.line(format_args!(
+        "of the wrong sign: {of_claimed} of {claimed} that say gain or loss; of the figures, {of_figures}"
     ));
     if pairs < all.len() {
         text.line(format_args!(
@@ -421,7 +454,8 @@ pub fn checked_json(all: &[Pair]) -> String {
             })
         })
         .collect();
-    let Totals { pairs: counted, median, worst, covered, wrong } = totals(all);
+    let Totals { pairs: counted, median, worst, covered, claimed, wrong: (of_figures, of_claimed) } =
+        totals(all);
     let value = json!({
         "schema": SCHEMA,
         "pairs": pairs,
@@ -429,7 +463,9 @@ pub fn checked_json(all: &[Pair]) -> String {
         "median_error": median,
         "worst_error": worst,
         "covered": covered,
-        "wrong_sign": wrong,
+        "claimed": claimed,
+        "wrong_sign": of_figures,
+        "wrong_sign_claimed": of_claimed,
     });
     format!("{value:#}")
 }
@@ -443,7 +479,7 @@ mod tests {
     use domain::time::Timestamp;
     use domain::trace::Role;
     use domain::trial::{PROCESS, Validity};
-    use replay::Demand;
+    use replay::{Demand, Estimate};
     use sim::machine::MachineSpec;
     use std::collections::BTreeMap;
 
@@ -567,6 +603,71 @@ mod tests {
         process.environment.insert(PROCESS.into(), "17 mariadbd".into());
         let text = screen_of(&process, &["record", "--pid", "17"], &what_ifs);
         assert!(text.contains("    flyball tune --set ondemand.up_threshold=20 --pid 17\n"), "{text}");
+    }
+
+    /// Predictions of these intervals, under settings that are told apart by a number.
+    fn estimated(rates: &[(f64, f64, f64)]) -> Vec<Predicted> {
+        let replay = replay();
+        let each = |(at, (low, value, high)): (usize, &(f64, f64, f64))| {
+            let settings = vec![setting("ondemand.up_threshold", &(20 + at).to_string())];
+            let mut prediction = replay.predict(&settings).unwrap();
+            prediction.rate = Estimate { low: *low, value: *value, high: *high };
+            Predicted { settings, prediction }
+        };
+        rates.iter().enumerate().map(each).collect()
+    }
+
+    #[test]
+    fn what_may_be_a_gain_or_a_loss_is_shown_as_neither() {
+        let (replay, trial) = (replay(), trial(Provenance::Host));
+        let command = ["record", "--", "fio"].map(str::to_owned);
+        let shown = |rates: &[(f64, f64, f64)]| {
+            let replayed = Replayed {
+                trial: &trial,
+                replay: &replay,
+                predicted: estimated(rates),
+                command: &command,
+                told_machine: None,
+                others: false,
+                is_whole: true,
+            };
+            (text(&replayed, "flyball", 100), json(&replayed))
+        };
+        let (open, json) = shown(&[(0.93, 1.0812, 1.26)]);
+        assert!(
+            open.contains("unknown") && open.contains("0.930 to 1.26") && !open.contains("1.08"),
+            "{open}"
+        );
+        assert!(open.contains("cannot tell") && open.contains("it may gain"), "{open}");
+        assert!(json.contains("\"direction\": null"), "{json}");
+        let (told, json) = shown(&[(1.02, 1.0812, 1.26), (0.5, 0.6, 0.9)]);
+        assert!(!told.contains("unknown") && told.contains("1.08"), "{told}");
+        assert!(told.contains("Next         measure it"), "{told}");
+        assert!(json.contains("\"gain\"") && json.contains("\"loss\""), "{json}");
+    }
+
+    #[test]
+    fn a_wrong_sign_is_counted_of_all_figures_and_of_those_that_say_gain_or_loss() {
+        let rates = [(0.9, 1.02, 1.2), (1.1, 1.3, 1.4), (0.7, 0.8, 0.95), (1.1, 1.2, 1.3)];
+        let measured = [0.8, 0.9, 0.9, 0.97];
+        let pair = |(one, measured): (Predicted, f64)| Pair {
+            from: "a".into(),
+            to: "b".into(),
+            prediction: one.prediction,
+            fit: Fit { rate: 1.0, cpu: 1.0, frequency: None, wait: 0.0 },
+            measured,
+        };
+        let pairs: Vec<Pair> = estimated(&rates).into_iter().zip(measured).map(pair).collect();
+        // The last was measured to differ by less than a sign is asked of.
+        let text = checked_text(&pairs).as_str().to_owned();
+        assert!(
+            text.contains("of the wrong sign: 1 of 3 that say gain or loss; of the figures, 2"),
+            "{text}"
+        );
+        let value: serde_json::Value = serde_json::from_str(&checked_json(&pairs)).unwrap();
+        let counts =
+            ["claimed", "wrong_sign", "wrong_sign_claimed"].map(|name| value[name].as_u64().unwrap());
+        assert_eq!(counts, [3, 2, 1]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::facts::residency::{self, PStates};
 use crate::facts::window_loads::{self, WindowLoads};
 use domain::order;
 use domain::time::Nanos;
-use domain::trace::Trace;
+use domain::trace::{SeriesUnit, Trace};
 use std::collections::BTreeMap;
 
 /// A CPU or disk that is this busy has no time left that counts.
@@ -25,6 +25,11 @@ pub struct Usage {
     pub machine: Option<CpuUsage>,
     /// Each CPU by its number, in the trace's order.
     pub cpus: Vec<(u32, CpuUsage)>,
+    /// How many CPUs executed something, mean: what is left of their time by the kernel's count of idle time,
+    /// which it takes from its clock at each entry and exit (`get_idle_time` of fs/proc/stat.c; with NO_HZ).
+    /// Interrupts that came while a CPU was idle are in it, and in no thread's time. `None` where CPUs were
+    /// not sampled in ticks.
+    pub executed: Option<f64>,
     /// By its number, the share of each CPU's time in which a thread ran, where events tell that and nobody
     /// sampled what it did: [`Usage::cpus`] is empty then.
     pub ran: Vec<(u32, f64)>,
@@ -168,6 +173,7 @@ impl Usage {
         Self {
             span: trace.times.last().copied().unwrap_or_default().saturating_sub(first),
             machine: cpu(trace, "cpu").or_else(|| together(&cpus)),
+            executed: executed(trace, cpus.len()),
             cpus,
             ran: ran(trace),
             disks,
@@ -288,6 +294,17 @@ fn cpu(trace: &Trace, name: &str) -> Option<CpuUsage> {
     })
 }
 
+/// How many of so many CPUs were not idle. Of a short trace it is off by a tick.
+fn executed(trace: &Trace, cpus: usize) -> Option<f64> {
+    let idle = trace.head.series.iter().find(|series| series.name == "cpu.idle");
+    idle.filter(|idle| idle.unit == SeriesUnit::Ticks && cpus > 0)?;
+    let ticks = |state: &str| mean(trace, &format!("cpu.{state}"), 1.0 / USER_HZ).unwrap_or(0.0);
+    Some((cpus as f64 - ["idle", "iowait", "steal"].map(ticks).iter().sum::<f64>()).max(0.0))
+}
+
+/// Ticks a second of `/proc/stat`, on every architecture (proc(5)).
+const USER_HZ: f64 = 100.0;
+
 /// The mean over CPUs.
 fn together(cpus: &[(u32, CpuUsage)]) -> Option<CpuUsage> {
     let mean =
@@ -336,7 +353,7 @@ fn stalled(trace: &Trace, what: &str) -> Option<f64> {
 pub(crate) mod tests {
     use super::*;
     use domain::Timestamp;
-    use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit, TraceHead};
+    use domain::trace::{FrequencySource, Series, SeriesKind, TraceHead};
 
     /// A trace of one second steps whose counters grow by these amounts a second.
     pub fn growing(seconds: u64, counters: &[(&str, u64)]) -> Trace {
@@ -376,6 +393,19 @@ pub(crate) mod tests {
         is(cpu.iowait, 0.2);
         is(cpu.steal, 0.1);
         assert_eq!(usage.span, Nanos::from_millis(5000));
+    }
+
+    #[test]
+    fn what_cpus_executed_is_what_their_idle_time_leaves() {
+        // Two CPUs: the tick saw 0.3 of them at work, and their clocks 2 - 1.1 - 0.2 - 0.1.
+        let of_cpus = [("cpu0.idle", 60), ("cpu1.idle", 50), ("cpu.system", 30)];
+        let mut trace =
+            growing(4, &[&of_cpus[..], &[("cpu.idle", 110), ("cpu.iowait", 20), ("cpu.steal", 10)]].concat());
+        assert_eq!(Usage::of(&trace).executed, None, "these are no ticks");
+        for series in &mut trace.head.series {
+            series.unit = SeriesUnit::Ticks;
+        }
+        is(Usage::of(&trace).executed.unwrap(), 0.6);
     }
 
     #[test]
