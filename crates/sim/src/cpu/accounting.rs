@@ -79,9 +79,10 @@ impl Cpus {
             Some(thread) => {
                 entry.busy_ns += span;
                 entry.aperf += cycles(span, khz);
-                let thread = &mut self.threads[thread.0 as usize];
-                thread.used_ns += span;
-                thread.vruntime += span;
+                self.threads[thread.0 as usize].used_ns += span;
+                // An interrupt's time counts to whom it interrupts: no `CONFIG_IRQ_TIME_ACCOUNTING`.
+                let counts = entry.turn.current.unwrap_or(thread);
+                self.threads[counts.0 as usize].vruntime += span as i64;
             }
             None => {
                 entry.idle_ns += span;

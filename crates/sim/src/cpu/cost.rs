@@ -35,6 +35,18 @@ impl Cost {
         Self { cycles: self.cycles * count, stall_ns: self.stall_ns * count }
     }
 
+    /// The first of so many parts, each as large as it at least.
+    #[must_use]
+    pub const fn divided(self, parts: u64) -> Self {
+        Self { cycles: self.cycles / parts, stall_ns: self.stall_ns / parts }
+    }
+
+    /// What remains without a part of it.
+    #[must_use]
+    pub const fn less(self, part: Self) -> Self {
+        Self { cycles: self.cycles - part.cycles, stall_ns: self.stall_ns - part.stall_ns }
+    }
+
     pub(super) fn at(self, khz: u64) -> u64 {
         self.stall_ns + (self.cycles * 1_000_000).div_ceil(khz)
     }

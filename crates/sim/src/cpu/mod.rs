@@ -2,20 +2,17 @@
 //!
 //! Work is a [`Cost`]: cycles, which take as long as the frequency makes them, and a stall, which takes as
 //! long as memory makes it. A thread executes its pieces of work one after the other; it sleeps when it has
-//! none. Threads share a CPU by virtual run time, as CFS does (`kernel/sched/fair.c`): the one that ran least
-//! is next, a slice ends at a tick, one that wakes up goes before one that has run for long, and from 6.6 on
-//! before one that has had its slice, or that has run more than the mean. An interrupt goes before
-//! everything.
+//! none. Threads share a CPU by virtual run time (`kernel/sched/fair.c`). As CFS has it, the one that ran
+//! least is next, a slice ends at a tick, and one that wakes up goes before one that has run for long; from
+//! 6.6 on it is as EEVDF has it. An interrupt goes before everything.
 //!
 //! Left out: nice values, groups, bandwidth, SMT siblings that slow each other down, migration costs, NUMA,
-//! the load balancer (an idle CPU takes a thread that waits elsewhere), EEVDF's deadlines, and the lag
-//! of threads that had run less than others when they went to sleep (6.6 and later): there too the one that
-//! ran least is next.
+//! the load balancer (an idle CPU takes a thread that waits elsewhere).
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | `cost`, `thread` | what work costs; what each thread has to do |
-//! | `scheduler` | who runs on which CPU |
+//! | `scheduler`, `eevdf` | who runs on which CPU; who is next from 6.6 on |
 //! | `frequency`, `policy`, `turbo` | when governors are asked; one policy; how far turbo goes |
 //! | `idle` | idle states |
 //! | `upkeep` | ticks, the governors' kworkers, RCU's thread |
@@ -23,6 +20,7 @@
 
 mod accounting;
 mod cost;
+mod eevdf;
 mod frequency;
 mod idle;
 mod policy;
@@ -43,6 +41,7 @@ pub use upkeep::Upkeep;
 
 use domain::time::Nanos;
 use domain::trace::Role;
+use eevdf::Turn;
 use event_queue::Time;
 use governors::KernelVersion;
 use idle::Idleness;
@@ -69,10 +68,10 @@ struct Cpu {
     ends: Option<Time>,
     /// Its work was stopped in the middle, to go on at another frequency.
     interrupted: bool,
-    /// How often it has chosen a thread.
-    choices: u64,
     /// Another thread is to run as soon as the kernel's work for the present one is done.
     resched: bool,
+    /// From 6.6 on: whose turn it is.
+    turn: Turn,
     /// Since when the running thread has had the CPU.
     dispatched: Time,
     ticking: bool,
@@ -219,8 +218,8 @@ impl Cpu {
             begun: 0,
             ends: None,
             interrupted: false,
-            choices: 0,
             resched: false,
+            turn: Turn::default(),
             dispatched: 0,
             ticking: false,
             accounted: 0,

@@ -12,26 +12,22 @@ use governors::KernelVersion;
 /// From here on a thread keeps its CPU until its slice is over (EEVDF with `RUN_TO_PARITY`).
 const EEVDF: KernelVersion = KernelVersion::new(6, 6, 0);
 
-/// From here on a thread that goes to sleep stays on the queue where it has run more than the others
-/// (`DELAY_DEQUEUE`).
-const DELAYS_DEQUEUE: KernelVersion = KernelVersion::new(6, 12, 0);
-
 /// How long threads of one CPU run in turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turns {
     /// How long a thread may run before another one of its CPU has its turn, at a tick
     /// (`sysctl_sched_min_granularity`; `sysctl_sched_base_slice`).
-    slice_ns: u64,
+    pub(super) slice_ns: u64,
     /// How one that wakes up goes before the one that runs.
-    wake_up: WakeUp,
+    pub(super) wake_up: WakeUp,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum WakeUp {
+pub(super) enum WakeUp {
     /// It has run less by `least_ns` (`sysctl_sched_wakeup_granularity`); one that slept is taken to have run
     /// less than the others by at most `sleeper_ns` (half of `sysctl_sched_latency`).
     Granularity { least_ns: u64, sleeper_ns: u64 },
-    /// The one that runs has had its slice.
+    /// It is who is next ([`super::eevdf`]).
     Slice,
 }
 
@@ -119,9 +115,9 @@ impl Cpus {
     }
 
     fn wake(&mut self, now: Time, queue: &mut Queue<Event>, thread: ThreadId, waker: Option<ThreadId>) {
-        let cpu = self.place(thread, waker);
+        let is_delayed = self.is_delayed(thread);
+        let cpu = if is_delayed { self.cpu_of(thread) } else { self.place(thread, waker) };
         self.account(now, cpu);
-        let least = self.least_vruntime(cpu);
         let before = self.threads[thread.0 as usize].cpu;
         let entry = &mut self.threads[thread.0 as usize];
         let from_disk = entry.waits_for_disk && !entry.interrupt;
@@ -131,16 +127,23 @@ impl Cpus {
             self.cpus[before].sleepers_on_disk = self.cpus[before].sleepers_on_disk.saturating_sub(1);
         }
         self.move_to(thread, cpu);
-        let placed = match self.turns.wake_up {
+        let interrupt = self.is_interrupt(thread);
+        match self.turns.wake_up {
             WakeUp::Granularity { sleeper_ns, .. } => {
-                self.threads[thread.0 as usize].vruntime.max(least.saturating_sub(sleeper_ns))
+                let least = self.least_vruntime(cpu) - sleeper_ns as i64;
+                let entry = &mut self.threads[thread.0 as usize];
+                entry.vruntime = entry.vruntime.max(least);
             }
-            WakeUp::Slice => self.placed(thread, cpu),
-        };
+            WakeUp::Slice if interrupt => {}
+            WakeUp::Slice if is_delayed => self.requeue(thread),
+            WakeUp::Slice => {
+                self.look_at_current(cpu);
+                self.place_anew(thread, cpu);
+            }
+        }
         let entry = &mut self.threads[thread.0 as usize];
-        entry.vruntime = placed;
         entry.state = State::Ready;
-        let (vruntime, interrupt) = (entry.vruntime, entry.interrupt);
+        let vruntime = entry.vruntime;
         if self.tracks && !interrupt {
             let kernel = self.kernel;
             self.cpus[cpu].tracking.wakes(&mut self.threads[thread.0 as usize].task, kernel);
@@ -153,11 +156,8 @@ impl Cpus {
             self.dispatch(now, queue, cpu);
             return;
         };
-        // From 6.6 on a thread that has run more than the mean has no claim to the rest of its slice
-        // (`pick_eevdf`); it is left at the end of its call of the kernel.
-        if matches!(self.turns.wake_up, WakeUp::Slice) && !interrupt {
-            let (_, mean) = self.mean_vruntime(cpu, None);
-            self.cpus[cpu].resched |= self.threads[running.0 as usize].vruntime > mean;
+        if self.has_deadlines() && !interrupt {
+            self.check_woken(cpu, thread);
         }
         // Between two pieces of work the thread's next step decides; see `proceed`.
         if self.cpus[cpu].ends.is_none() {
@@ -165,12 +165,11 @@ impl Cpus {
         }
         let other = &self.threads[running.0 as usize];
         let goes_before = match self.turns.wake_up {
-            WakeUp::Granularity { least_ns, .. } => vruntime + least_ns < other.vruntime,
-            WakeUp::Slice => {
-                vruntime < other.vruntime && now - self.cpus[cpu].dispatched >= self.turns.slice_ns
-            }
+            WakeUp::Granularity { least_ns, .. } => vruntime + (least_ns as i64) < other.vruntime,
+            WakeUp::Slice => self.cpus[cpu].resched && other.only_computes,
         };
         if !other.interrupt && (interrupt || goes_before) {
+            self.cpus[cpu].turn.within = interrupt && !other.only_computes;
             self.put_back(now, cpu);
             self.dispatch(now, queue, cpu);
         }
@@ -212,49 +211,34 @@ impl Cpus {
         free().or_else(|| allowed(entry.cpu).then_some(entry.cpu)).or_else(shortest).unwrap_or(entry.cpu)
     }
 
-    /// How many threads want a CPU, and the mean of their run times (`avg_vruntime`), with another one or
-    /// without.
-    fn mean_vruntime(&self, cpu: usize, other: Option<ThreadId>) -> (u64, u64) {
-        let cpu = &self.cpus[cpu];
-        let all = cpu.ready.iter().copied().chain(cpu.running).chain(other);
-        let threads = all.map(|t| &self.threads[t.0 as usize]).filter(|t| !t.interrupt);
-        let (count, sum) = threads.fold((0, 0), |(n, sum), t| (n + 1, sum + u128::from(t.vruntime)));
-        (count, (sum / u128::from(count.max(1))) as u64)
-    }
-
-    /// Where a thread that wakes up begins from 6.6 on: not before the others. One that had run more than the
-    /// mean of its CPU when it went to sleep stays on the queue until it is chosen (6.12). Woken before that,
-    /// it has run as much as it had: `requeue_delayed_entity` places it anew only behind the mean, and takes
-    /// that without what the thread that runs has run since it was chosen. Left out: that one which had run
-    /// less begins that much earlier.
-    fn placed(&self, thread: ThreadId, cpu: usize) -> u64 {
-        let entry = &self.threads[thread.0 as usize];
-        let (idle_calls, choices) = entry.slept_in;
-        let is_queued = self.cpus[cpu].idle_calls == idle_calls && self.cpus[cpu].choices <= choices + 1;
-        match self.kernel >= DELAYS_DEQUEUE && entry.ran_more && is_queued {
-            true => entry.vruntime,
-            false => entry.vruntime.max(self.least_vruntime(cpu)),
-        }
-    }
-
-    fn least_vruntime(&self, cpu: usize) -> u64 {
+    fn least_vruntime(&self, cpu: usize) -> i64 {
         let cpu = &self.cpus[cpu];
         let all = cpu.ready.iter().chain(cpu.running.iter());
         let threads = all.map(|t| &self.threads[t.0 as usize]).filter(|t| !t.interrupt);
         threads.map(|t| t.vruntime).min().unwrap_or(0)
     }
 
+    /// Who is next of those that are ready: an interrupt, else as the scheduler has it.
+    fn next(&mut self, cpu: usize) -> Option<ThreadId> {
+        let interrupt = self.cpus[cpu].interrupt;
+        if self.cpus[cpu].ready.contains(&interrupt) {
+            return Some(interrupt);
+        }
+        if self.has_deadlines() {
+            return self.choose(cpu);
+        }
+        let ready = self.cpus[cpu].ready.iter().copied();
+        ready.min_by_key(|thread| (self.threads[thread.0 as usize].vruntime, thread.0))
+    }
+
     /// Gives an idle CPU to the ready thread that is next.
     fn dispatch(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
         self.account(now, cpu);
-        let threads = &self.threads;
-        let key = |t: &ThreadId| {
-            let thread = &threads[t.0 as usize];
-            (!thread.interrupt, thread.vruntime, t.0)
-        };
-        let ready = &self.cpus[cpu].ready;
-        let Some(at) = (0..ready.len()).min_by_key(|at| key(&ready[*at])) else { return };
-        let thread = self.cpus[cpu].ready.swap_remove(at);
+        let Some(thread) = self.next(cpu) else { return };
+        let ready = &mut self.cpus[cpu].ready;
+        let at = ready.iter().position(|other| *other == thread).expect("who is next is ready");
+        ready.swap_remove(at);
+        let goes_on = self.is_current(cpu, thread);
         let was_idle = !std::mem::replace(&mut self.cpus[cpu].busy, true);
         self.run_thread(cpu, Some(thread));
         if was_idle {
@@ -262,7 +246,6 @@ impl Cpus {
             self.watch(now, queue, self.cpus[cpu].policy);
         }
         self.cpus[cpu].dispatched = now;
-        self.cpus[cpu].resched = false;
         let entry = &mut self.threads[thread.0 as usize];
         entry.state = State::Running;
         let wake_up = match (&mut self.cpus[cpu].idleness, was_idle) {
@@ -275,13 +258,15 @@ impl Cpus {
                 first.cost = first.cost.and(self.upkeep.idle_exit);
             }
         }
-        if !entry.interrupt {
-            self.cpus[cpu].choices += 1;
+        if !entry.interrupt && !goes_on {
             if let Some(first) = entry.work.front_mut() {
                 first.cost = first.cost.and(self.switch);
             }
             if self.tracks {
                 self.cpus[cpu].tracking.waited(&mut entry.task);
+            }
+            if self.has_deadlines() {
+                self.begins_turn(cpu, thread);
             }
         }
         self.begin(now, queue, cpu);
@@ -387,36 +372,42 @@ impl Cpus {
 
     /// The running thread has nothing to do.
     fn sleep(&mut self, thread: ThreadId, cpu: usize) {
-        let (_, mean) = self.mean_vruntime(cpu, Some(thread));
-        let slept_in = (self.cpus[cpu].idle_calls, self.cpus[cpu].choices);
         let entry = &mut self.threads[thread.0 as usize];
         entry.state = State::Sleeping;
         if entry.interrupt {
             return;
         }
-        entry.ran_more = entry.vruntime > mean;
-        entry.slept_in = slept_in;
         if entry.waits_for_disk {
             self.cpus[cpu].sleepers_on_disk += 1;
         }
         if self.tracks {
             self.cpus[cpu].tracking.sleeps(&mut entry.task, self.kernel);
         }
+        if self.has_deadlines() {
+            self.look_at_current(cpu);
+            self.leaves_to_sleep(cpu, thread);
+        }
     }
 
     /// An idle CPU takes a thread that waits elsewhere (`newidle_balance`).
     fn steal(&mut self, now: Time, cpu: usize) {
-        let may = |thread: &ThreadId| {
-            let thread = &self.threads[thread.0 as usize];
-            !thread.interrupt && thread.allowed & (1 << (cpu % 64)) != 0
+        let may = |from: usize, thread: &ThreadId| {
+            let may_here = self.threads[thread.0 as usize].allowed & (1 << (cpu % 64)) != 0;
+            !self.is_interrupt(*thread) && may_here && !self.is_current(from, *thread)
         };
         let from = (0..self.cpus.len()).filter(|other| *other != cpu);
-        let from = from.filter(|other| self.cpus[*other].ready.iter().any(may));
+        let from = from.filter(|other| self.cpus[*other].ready.iter().any(|thread| may(*other, thread)));
         let Some(from) = from.max_by_key(|other| self.cpus[*other].ready.len()) else { return };
-        let Some(at) = self.cpus[from].ready.iter().position(may) else { return };
+        let Some(at) = self.cpus[from].ready.iter().position(|thread| may(from, thread)) else { return };
         let thread = self.cpus[from].ready.remove(at);
         self.account(now, from);
+        if self.has_deadlines() {
+            self.leaves_for(from, thread);
+        }
         self.move_to(thread, cpu);
+        if self.has_deadlines() {
+            self.place_anew(thread, cpu);
+        }
         self.cpus[cpu].ready.push(thread);
     }
 
@@ -430,8 +421,14 @@ impl Cpus {
         queue.plan(now + self.tick_ns, Event::Tick(cpu as u32));
         self.execute_tick(now, queue, cpu);
         self.hook(now, queue, cpu, false);
-        let over = now - self.cpus[cpu].dispatched >= self.turns.slice_ns;
-        if over && !self.cpus[cpu].ready.is_empty() && self.cpus[cpu].ends.is_some() {
+        let over = if self.has_deadlines() {
+            self.look_at_current(cpu);
+            let running = self.cpus[cpu].running;
+            self.cpus[cpu].resched && !running.is_some_and(|thread| self.is_interrupt(thread))
+        } else {
+            now - self.cpus[cpu].dispatched >= self.turns.slice_ns && !self.cpus[cpu].ready.is_empty()
+        };
+        if over && self.cpus[cpu].ends.is_some() {
             self.put_back(now, cpu);
             self.dispatch(now, queue, cpu);
         }

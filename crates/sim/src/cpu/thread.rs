@@ -29,11 +29,11 @@ pub(super) struct Thread {
     pub(super) first: usize,
     pub(super) state: State,
     pub(super) cpu: usize,
-    pub(super) vruntime: u64,
-    /// Whether it had run more than the mean of its CPU when it went to sleep (`se->vlag` below zero).
-    pub(super) ran_more: bool,
-    /// How often its CPU had been idle then, and how often it had chosen a thread.
-    pub(super) slept_in: (u64, u64),
+    pub(super) vruntime: i64,
+    /// From 6.6 on: its slice is over when it has run so long.
+    pub(super) deadline: i64,
+    /// And by how much it had run less than the mean when it left its CPU's queue (`se->vlag`).
+    pub(super) lag: i64,
     pub(super) used_ns: u64,
     /// What the scheduler believes that it uses, where a governor asks.
     pub(super) task: Task,
@@ -44,6 +44,8 @@ pub(super) struct Thread {
     /// For so many things it waits inside a call of the kernel, whatever else it has to do.
     pub(super) held_up: u32,
     pub(super) interrupt: bool,
+    /// It executes nothing of the kernel's.
+    pub(super) only_computes: bool,
 }
 
 impl Thread {
@@ -71,8 +73,8 @@ impl Cpus {
             state: State::Sleeping,
             cpu: if allowed == 0 { 0 } else { allowed.trailing_zeros() as usize },
             vruntime: 0,
-            ran_more: false,
-            slept_in: (0, 0),
+            deadline: 0,
+            lag: 0,
             used_ns: 0,
             task: Tracking::task(),
             attached: false,
@@ -80,6 +82,7 @@ impl Cpus {
             holds_plug: false,
             held_up: 0,
             interrupt: false,
+            only_computes: false,
         });
         ThreadId((self.threads.len() - 1) as u32)
     }
@@ -87,6 +90,11 @@ impl Cpus {
     /// Says whether a thread, where it sleeps next, waits for a disk (`io_schedule`).
     pub fn waits_for_disk(&mut self, thread: ThreadId, waits: bool) {
         self.threads[thread.0 as usize].waits_for_disk = waits;
+    }
+
+    /// A thread never enters the kernel, so that another one may take its place at any moment.
+    pub fn only_computes(&mut self, thread: ThreadId) {
+        self.threads[thread.0 as usize].only_computes = true;
     }
 
     /// A thread that has not run yet is as if it had run on that CPU last.

@@ -348,7 +348,9 @@ impl Crypt {
         self.in_work += 1;
         let cost = self.spec.cipher(op, len).and(self.spec.costs.item);
         let token = (worker as u64) << WORKER_SHIFT | u64::from(item) << KIND_BITS | BY_WORKER;
-        core.run(thread, cost, self.me, token);
+        // Between two sectors others may take the CPU (`crypt_convert`: `cond_resched`).
+        let sectors = len / u64::from(self.spec.options.sector_size);
+        core.run_in_parts(thread, cost, sectors, self.me, token);
     }
 
     /// A worker is through with an item.

@@ -106,6 +106,19 @@ impl Core {
         self.cpus.give(self.now, &mut self.queue, thread, self.context, cost, part, token);
     }
 
+    /// As [`Core::run`], where the kernel gives up the CPU between so many equal parts of the work if another
+    /// thread is to have it (`cond_resched`).
+    pub fn run_in_parts(&mut self, thread: ThreadId, cost: Cost, parts: u64, part: PartId, token: u64) {
+        // Before 6.6 a thread that wakes up takes the CPU at once.
+        let gives_up = self.cpus.has_deadlines() && !cost.is_nothing();
+        let before = if gives_up { parts.saturating_sub(1) } else { 0 };
+        let each = cost.divided(before + 1);
+        for _ in 0..before {
+            self.cpus.give(self.now, &mut self.queue, thread, self.context, each, PartId::NOBODY, 0);
+        }
+        self.run(thread, cost.less(each.times(before)), part, token);
+    }
+
     /// Has the thread of this context do work before anything else that it has to do, but after what else was
     /// asked of it here; then [`Part::worked`]. Without a context it costs nothing, for a timer's handler is
     /// nobody's.

@@ -77,6 +77,7 @@ impl Burner {
         for index in 0..threads.len() as u64 {
             core.at(core.now, me, index);
         }
+        threads.iter().for_each(|thread| core.cpus.only_computes(*thread));
         Self { me, spec, threads: threads.into_iter().map(|thread| (thread, 0)).collect() }
     }
 
