@@ -387,6 +387,7 @@ impl Builder<'_> {
             byte_1024: self.order.machine.costs.byte_1024("memory_byte"),
             copy_byte_1024: self.order.machine.costs.byte_1024("memory_copy_byte"),
             page: self.order.machine.costs.once("memory_page"),
+            kernel: self.order.machine.kernel,
         };
         let device = self.numbered("nullb");
         let me = self.world.next_part();

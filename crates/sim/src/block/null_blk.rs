@@ -1,11 +1,14 @@
 //! A device of memory that answers after a fixed time: the kernel's null_blk
-//! (`drivers/block/null_blk/main.c`).
+//! (`drivers/block/null_blk/main.c`). Requests wait under their threads' plugs as those to other disks do.
+//!
+//! Left out: that requests merge there.
 
 use crate::cpu::Cost;
 use crate::engine::{Bio, BioId, Core, Part, PartId};
 use disks::Op;
 use domain::units::Bytes;
 use event_queue::Time;
+use governors::KernelVersion;
 use std::collections::VecDeque;
 
 /// How it answers.
@@ -28,6 +31,8 @@ pub struct MemorySpec {
     pub copy_byte_1024: u64,
     /// A page that is written for the first time: it is got.
     pub page: Cost,
+    /// The kernel that is meant.
+    pub kernel: KernelVersion,
 }
 
 /// The pages that a device has.
@@ -117,7 +122,16 @@ impl Memory {
 impl Part for Memory {
     fn submit(&mut self, core: &mut Core, bio: BioId) {
         core.count_start(self.device);
+        let Bio { plugged, len, .. } = core.bios[bio.0];
+        if plugged && core.plug_request(self.me, bio.0, len, self.spec.kernel) {
+            return;
+        }
         self.waiting.push_back(bio);
+        self.begin(core);
+    }
+
+    fn unplug(&mut self, core: &mut Core) {
+        self.waiting.extend(core.unplugged(self.me).into_iter().map(BioId));
         self.begin(core);
     }
 
@@ -152,6 +166,21 @@ mod tests {
 
     const PAGE: u64 = super::PAGE;
 
+    /// One that costs nothing and answers after 1 ms.
+    fn free() -> MemorySpec {
+        MemorySpec {
+            size: Bytes::from_mib(1),
+            latency_ns: 1_000_000,
+            depth: 64,
+            interrupt: Cost::NONE,
+            request: Cost::NONE,
+            byte_1024: 0,
+            copy_byte_1024: 0,
+            page: Cost::NONE,
+            kernel: KernelVersion::new(6, 12, 0),
+        }
+    }
+
     /// Cycles that a program of these requests takes beside those that cost nothing here, one at a time.
     fn took(steps: Vec<Step>) -> u64 {
         let run = |spec| {
@@ -164,19 +193,9 @@ mod tests {
             testbed.finish();
             testbed.world.core.cpus.thread_times().map(|(.., ns)| ns).sum::<u64>()
         };
-        let free = MemorySpec {
-            size: Bytes::from_mib(1),
-            latency_ns: 1_000_000,
-            depth: 64,
-            interrupt: Cost::NONE,
-            request: Cost::NONE,
-            byte_1024: 0,
-            copy_byte_1024: 0,
-            page: Cost::NONE,
-        };
         let request = Cost::cycles(1_000_000);
         let (byte_1024, copy_byte_1024, page) = (1024, 2048, Cost::cycles(100_000));
-        run(MemorySpec { request, byte_1024, copy_byte_1024, page, ..free.clone() }) - run(free)
+        run(MemorySpec { request, byte_1024, copy_byte_1024, page, ..free() }) - run(free())
     }
 
     #[test]
@@ -190,5 +209,52 @@ mod tests {
         assert_eq!(took(vec![write(0), write(0), read(0)]), 3 * copied + 200_000);
         // One page of the two is there.
         assert_eq!(took(vec![write(0), read(PAGE)]), copied + 200_000 + looked_up + 2 * PAGE);
+    }
+
+    /// Its thread holds a plug for a while after its request.
+    struct Holder {
+        me: PartId,
+        below: PartId,
+        thread: crate::cpu::ThreadId,
+        plugged: bool,
+    }
+
+    impl Part for Holder {
+        fn timer(&mut self, core: &mut Core, token: u64) {
+            core.run(self.thread, Cost::cycles(1), self.me, token);
+        }
+
+        fn worked(&mut self, core: &mut Core, token: u64) {
+            if token == 1 {
+                return core.release_plug();
+            }
+            core.hold_plug();
+            let bio = Bio::new(self.me, self.below, Op::Read, 0, PAGE, 0);
+            core.submit(Bio { plugged: self.plugged, ..bio });
+            core.run(self.thread, Cost::cycles(300_000), self.me, 1);
+        }
+
+        fn done(&mut self, core: &mut Core, _: &Bio) {
+            core.stop();
+        }
+    }
+
+    #[test]
+    fn a_request_under_a_plug_begins_when_that_ends() {
+        let took = |plugged| {
+            let mut testbed = Testbed::new(1, 1_000);
+            let world = &mut testbed.world;
+            world.core.devices.push(crate::block::DeviceStats::new("nullb0"));
+            let device = world.core.devices.len() - 1;
+            let below = world.next_part();
+            world.add(Box::new(Memory::new(below, device, free())));
+            let (me, thread) =
+                (world.next_part(), world.core.cpus.thread("thread", domain::trace::Role::Array, 0));
+            world.add(Box::new(Holder { me, below, thread, plugged }));
+            world.core.at(0, me, 0);
+            assert_eq!(world.run(100_000_000, None, &mut ()), crate::engine::Stopped::Done);
+            world.core.now
+        };
+        assert_eq!(took(true) - took(false), 300_000);
     }
 }

@@ -51,6 +51,7 @@ fn machine(cpus: usize, make: impl FnOnce(PartId) -> OltpSpec) -> (World, Served
         byte_1024: 0,
         copy_byte_1024: 0,
         page: Cost::NONE,
+        kernel: KernelVersion::new(6, 1, 0),
     };
     world.add(Box::new(Memory::new(device, 0, memory)));
     let me = world.next_part();

@@ -5,9 +5,10 @@ use super::super::bitmap::WriteIntent;
 use super::super::stripes::Place;
 use super::{
     HANDLE, KIND_BITS, MAX_STRIPES, MAX_TAKEN, PREREADING, Parity, RELEASE, RESUME, RESYNC_AGAIN, STEP, TICK,
+    Worker,
 };
 use crate::cpu::Cost;
-use crate::engine::Core;
+use crate::engine::{Core, PartId};
 
 /// A thread that is woken takes stripes when it has a CPU, and finds what has come until then: so it has work
 /// to begin with, whatever waking it costs.
@@ -58,12 +59,21 @@ impl Parity {
         let entry = &mut self.workers[worker];
         if !entry.busy && !waits {
             entry.busy = true;
-            core.run(
-                entry.thread,
-                WAKES.and(self.costs.wake),
-                self.below.me,
-                (worker as u64) << KIND_BITS | STEP,
-            );
+            let cost = WAKES.and(self.costs.wake.divided(2));
+            core.run(entry.thread, cost, self.below.me, (worker as u64) << KIND_BITS | STEP);
+        }
+    }
+
+    /// A thread has found nothing more to do: it lets its plug go and sleeps. What it lists for itself has
+    /// woken it again (`do_release_stripe`), so that it has looked twice by then. Half of what a wake-up
+    /// takes comes after the plug; how much of it does was not counted.
+    fn sleeps(&mut self, core: &mut Core, worker: usize) {
+        core.release_plug();
+        let Worker { thread, busy, .. } = &mut self.workers[worker];
+        *busy = false;
+        let second = self.costs.wake.less(self.costs.wake.divided(2));
+        if !second.is_nothing() {
+            core.run(*thread, second, PartId::NOBODY, 0);
         }
     }
 
@@ -122,9 +132,7 @@ impl Parity {
     pub(super) fn step(&mut self, core: &mut Core, worker: usize) {
         core.hold_plug();
         if worker == 0 && !self.stripes_may_go(core) {
-            core.release_plug();
-            self.workers[0].busy = false;
-            return;
+            return self.sleeps(core, worker);
         }
         let mut taken = std::mem::take(&mut self.workers[worker].taken);
         while taken.len() < MAX_TAKEN
@@ -137,8 +145,7 @@ impl Parity {
         let count = taken.len() as u64;
         self.workers[worker].taken = taken;
         if count == 0 {
-            core.release_plug();
-            self.workers[worker].busy = false;
+            self.sleeps(core, worker);
             if worker == 0 && std::mem::take(&mut self.wants_more) && self.stripes.heads.len() < MAX_STRIPES {
                 self.has_grown = true;
                 self.stripes.grow();
