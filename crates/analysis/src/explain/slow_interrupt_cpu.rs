@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
     doc: "The CPU that serves the devices' interrupts runs at a lower frequency than the CPU that waits for them.",
     needs: "a recording's trace: each CPU, and APERF and MPERF or time at each frequency; policies in the inventory",
     source: "Documentation/admin-guide/pm/cpufreq.rst; block/blk-mq.c (`blk_mq_complete_need_ipi`); Documentation/ABI/stable/sysfs-block (`rq_affinity`)",
-    // A limit of what all CPUs may do, or a CPU without time left, is the cause.
+    // A CPU that is held up by interrupts is the larger cause of the two.
     yields_to: &["interrupts-on-one-cpu"],
     run,
 };

@@ -9,14 +9,18 @@
 //! it has nothing else to do (`R5_ALLOC_MORE`). What a load keeps in flight is in the cache after so many
 //! passes of the thread, so that a small size costs it nothing for long.
 //!
-//! Sources: drivers/md/raid5.c (`raid5_get_active_stripe`, `raid5_make_request`);
+//! A resync takes its stripes from the same cache. Where none is free it waits for one, and a tick more so
+//! that it does not swamp the cache. A full cache thus holds the resync back in favour of the load, and a
+//! larger one lets it go on.
+//!
+//! Sources: drivers/md/raid5.c (`raid5_get_active_stripe`, `raid5_make_request`, `raid5_sync_request`);
 //! `Documentation/admin-guide/md.rst` (`stripe_cache_size`); Little, Operations Research 9(3), 1961.
 
 use super::Rule;
 use super::next_step::tune_command;
 use super::read_modify_write::Extra;
 use super::{stripe_cache, varied_setting};
-use crate::facts::arrays::{Array, Did, MIN_WAITED, PAGE, arrays, in_flight};
+use crate::facts::arrays::{Array, Did, MIN_WAITED, PAGE, arrays, in_flight, synchronising};
 use crate::facts::case::{Case, CaseCell, evidence};
 use crate::facts::usage::AT_LIMIT;
 use crate::words::percent;
@@ -55,7 +59,8 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
-    arrays(case, cell).into_iter().filter(|array| array.level.has_parity()).find_map(|array| {
+    let is_meant = |array: &Array| array.level.has_parity() && synchronising(cell, &array.name).is_none();
+    arrays(case, cell).into_iter().filter(is_meant).find_map(|array| {
         let size = array.stripe_cache_size.filter(|size| *size < stripe_cache::TO_TRY)?;
         let own = cell.did(&array.name).filter(|own| own.writes > 0.0 && own.written > own.read)?;
         let each = stripes_of_a_write(&array, cell, &own);
@@ -140,10 +145,17 @@ mod tests {
     /// Writes of 1 MiB to a RAID5 of four, so many in flight on the array, whose thread and disks are busy
     /// for so long of a second, while each disk reads so often.
     fn found_with(rw: &str, depth: f64, size: u32, busy_ms: [u64; 2], reads: u64) -> usize {
-        found_of(&format!("rw={rw} bs=1m direct=1 ioengine=libaio iodepth=32"), depth, size, busy_ms, reads)
+        let options = format!("rw={rw} bs=1m direct=1 ioengine=libaio iodepth=32");
+        found_beside(&[], &options, depth, size, busy_ms, reads)
     }
 
-    fn found_of(
+    fn found_of(options: &str, depth: f64, size: u32, busy_ms: [u64; 2], reads: u64) -> usize {
+        found_beside(&[], options, depth, size, busy_ms, reads)
+    }
+
+    /// The same beside further threads of the array.
+    fn found_beside(
+        threads: &[&str],
         options: &str,
         depth: f64,
         size: u32,
@@ -157,6 +169,7 @@ mod tests {
             &[("md0", 0, 0, 700, 700 << 20, 990), member("sda"), member("sdb"), member("sdc"), member("sdd")],
         );
         with_thread(&mut data, "md0_raid5", Role::Array, thread_ms);
+        threads.iter().for_each(|thread| with_thread(&mut data, thread, Role::Array, 6));
         let md = Md {
             level: Some("raid5".into()),
             chunk: Some(Bytes::from_kib(512)),
@@ -179,6 +192,13 @@ mod tests {
         assert_eq!(found("randwrite", 3.3, 256, [950, 650]), 0, "the thread has no time");
         assert_eq!(found("randwrite", 3.3, 256, [820, 950]), 0, "the disks have no time");
         assert_eq!(found("randwrite", 90.0, 2048, [820, 650]), 0, "it holds as many as keep disks busy");
+    }
+
+    #[test]
+    fn a_full_cache_holds_a_resync_back_in_favour_of_the_load() {
+        let options = "rw=randwrite bs=1m direct=1 ioengine=libaio iodepth=32";
+        let of = |threads: &[&str]| found_beside(threads, options, 3.3, 256, [820, 650], 500);
+        assert_eq!([of(&[]), of(&["md1_resync"]), of(&["md0_resync"])], [1, 1, 0]);
     }
 
     #[test]

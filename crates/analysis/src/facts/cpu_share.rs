@@ -32,7 +32,7 @@ use domain::trial::Measurement;
 use domain::units::significant;
 
 /// Less than this is lost between two trials.
-const MIN_GAIN: f64 = 1.05;
+pub(crate) const MIN_GAIN: f64 = 1.05;
 
 /// Requests that a disk has in its own cache or in its queue, where these are full: the places of NCQ.
 const IN_THE_DISK: f64 = 32.0;
