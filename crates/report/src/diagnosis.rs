@@ -308,14 +308,17 @@ fn verdict(diagnosis: &Diagnosis<'_>, most: usize, page: &mut Page) {
 /// policies would have given, where there are any; the evidence, and the whole as a page.
 fn steps(diagnosis: &Diagnosis<'_>) -> Vec<Step> {
     let Diagnosis { program, run, findings, .. } = diagnosis;
-    let remedy = findings.iter().find(|finding| finding.remedy.is_some());
-    let first = remedy.map_or_else(
-        || Step::new("what this disk gives", format!("{program} check")),
-        |finding| Step::new(next::TRY, next::typed(&finding.next, program)),
-    );
+    let mut remedies = findings.iter().filter(|finding| finding.remedy.is_some()).peekable();
+    let first = match remedies.peek() {
+        None => Some(Step::new("what this disk gives", format!("{program} check"))),
+        // What is to be done by hand shows nothing that is not on this screen: the reasons lead on.
+        Some(_) => remedies
+            .find(|finding| next::leads_on(finding, run))
+            .map(|finding| Step::new(next::TRY, next::typed(&finding.next, program))),
+    };
     let evidence = (!findings.is_empty()).then(|| Step::new(next::WHY, format!("{program} explain {run}")));
     let has_policies = diagnosis.inventory.cpufreq.is_some();
     let replay = has_policies.then(|| Step::new("other governors", format!("{program} replay {run}")));
     let page = Step::new(next::PAGE, format!("{program} report {run}"));
-    [Some(first), replay, evidence, Some(page)].into_iter().flatten().take(MAX_STEPS).collect()
+    [first, replay, evidence, Some(page)].into_iter().flatten().take(MAX_STEPS).collect()
 }

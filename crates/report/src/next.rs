@@ -38,18 +38,18 @@ pub(crate) struct Lead {
     pub step: Step,
 }
 
+/// Whether a finding of this run has a command of its own. What has none shows the run again, which every
+/// screen does; and a command that is to be filled in is none to copy.
+pub(crate) fn leads_on(finding: &Finding, run: &str) -> bool {
+    let next = &finding.next;
+    !next.is_empty() && *next != format!("flyball show {run}") && !next.ends_with("COMMAND")
+}
+
 /// What a run leads on to: the same beside the load that spoilt it, else the remedy of what was found,
 /// else what another finding asks for; of a model's run the same study in the lab, else the factor that the
 /// verdict does not tell of. `None` where nothing does.
 pub(crate) fn lead(report: &Report) -> Option<Lead> {
-    let run = &report.data.run.id;
-    // What has no command of its own shows the run again, which every screen does; and a command that is to
-    // be filled in is none to copy.
-    let leads_on = |finding: &&Finding| {
-        let next = &finding.next;
-        !next.is_empty() && *next != format!("flyball show {run}") && !next.ends_with("COMMAND")
-    };
-    let found = || report.findings.iter().filter(leads_on);
+    let found = || report.findings.iter().filter(|finding| leads_on(finding, &report.data.run.id.0));
     let finding = found().find(|finding| finding.remedy.is_some()).or_else(|| found().next());
     let of_finding = finding.map(|finding| Lead {
         why: format!("{}.", capitalised(&finding.title, &names(report))),

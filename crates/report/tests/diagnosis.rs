@@ -3,7 +3,7 @@
 
 use analysis::facts::usage::{CpuUsage, DiskUsage, Pressure, Transfers, Usage};
 use analysis::server::WatchedServer;
-use domain::finding::{Confidence, Evidence, Finding, NotMeasured};
+use domain::finding::{Confidence, Evidence, Finding, NotMeasured, Remedy};
 use domain::inventory::{BlockDevice, BlockKind, Inventory, Md, Mount};
 use domain::trace::Role;
 use domain::trial::ThreadTime;
@@ -236,4 +236,22 @@ fn an_idle_machine_has_no_limit_and_a_next_command() {
     assert!(text.contains("no block device had a request"), "{text}");
     assert!(text.contains("Verdict      no limit was found"), "{text}");
     assert!(text.contains("Next         what this disk gives; a page\n    flyball check\n"), "{text}");
+}
+
+#[test]
+fn what_is_to_be_done_by_hand_leaves_the_first_command_to_what_leads_on() {
+    let first = |nexts: &[&str]| {
+        let of = |next: &&str| {
+            let remedy = Remedy { what: "do it".into(), settings: vec![], undo: "undo it".into() };
+            Finding { next: (*next).into(), remedy: Some(remedy), ..finding("it is slow") }
+        };
+        let found: Vec<Finding> = nexts.iter().map(of).collect();
+        let text = screen(&inventory("vm-2cpu"), &usage(), &found, 80);
+        let at = text.find("\nNext ").unwrap();
+        text[at..].lines().find(|line| line.starts_with("    ")).unwrap().trim().to_owned()
+    };
+    let show = "flyball show watched-20261124-041700-7f3a";
+    let tune = "flyball tune --set governor=performance --persist";
+    assert_eq!(first(&[show, tune]), tune);
+    assert_eq!(first(&[show]), "flyball explain watched-20261124-041700-7f3a");
 }
