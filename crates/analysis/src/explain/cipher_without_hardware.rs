@@ -287,4 +287,22 @@ mod tests {
         };
         assert_eq!([of(Role::Workload), of(Role::Kworker)], [0, 1]);
     }
+
+    #[test]
+    fn what_instructions_give_is_bounded_by_the_cpus_part_and_by_platters() {
+        let of = |busy_ms| {
+            let options = "rw=randread bs=64k direct=1 ioengine=libaio iodepth=2";
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 1e8)]);
+            let disk = |name| (name, 1600, 1600 << 16, 0, 0, busy_ms);
+            with_work(&mut data, &[disk("dm-0"), disk("sda")]);
+            with_thread(&mut data, "kworker/u8:1-kcryptd", Role::Crypt, 900);
+            let policy = Policy { hardware_max: Some(Hertz::from_mhz(3000)), ..Policy::default() };
+            let machine = with_crypt(true, "serpent-xts-plain64", 4096, &[]);
+            let machine = Inventory { cpufreq: machine_with(policy).cpufreq, ..machine };
+            let found = findings(RULE, &data, Some(&machine), Some("dm-0"));
+            found.into_iter().map(|found| found.gain.unwrap().ratio).collect::<Vec<f64>>()
+        };
+        assert!(matches!(of(500)[..], [times] if (times - 2.0).abs() < 0.01), "{:?}", of(500));
+        assert!(of(1000).is_empty(), "the disk has no time left");
+    }
 }
