@@ -17,6 +17,10 @@ pub const MIN_FREE: Bytes = Bytes::from_mib(1024);
 /// nothing is left.
 const FREE_SHARE: u64 = 10;
 
+/// What stays free at most: a tenth of a large filesystem is more than its programs need, and it would refuse
+/// a target of a few hundred mebibytes where tens of gibibytes are free.
+const MAX_FREE: Bytes = Bytes::from_mib(10 << 10);
+
 /// How much of a filesystem in use is free, and how much of that stays so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
@@ -31,15 +35,20 @@ impl Room {
     pub fn look(path: &Path) -> Result<Self, Error> {
         let space =
             rustix::fs::statvfs(path).map_err(|e| Error::file("look for space in", path, e.into()))?;
-        let whole = space.f_blocks.saturating_mul(space.f_frsize);
-        let reserve = MIN_FREE.max(Bytes::new(whole / FREE_SHARE));
-        Ok(Self { free: Bytes::new(space.f_bavail.saturating_mul(space.f_frsize)), reserve })
+        let whole = Bytes::new(space.f_blocks.saturating_mul(space.f_frsize));
+        let free = Bytes::new(space.f_bavail.saturating_mul(space.f_frsize));
+        Ok(Self { free, reserve: reserve_of(whole) })
     }
 
     /// What it is, in a few words.
     pub fn in_words(self) -> String {
         format!("{} are free there, {} stay free", self.free, self.reserve)
     }
+}
+
+/// What of a filesystem of this size has to stay free.
+fn reserve_of(whole: Bytes) -> Bytes {
+    Bytes::new(whole.get() / FREE_SHARE).clamp(MIN_FREE, MAX_FREE)
 }
 
 /// A folder that may be used, as it is now.
@@ -75,5 +84,24 @@ impl ExistingFolder {
     pub fn in_words(&self) -> String {
         let room = Room { free: self.free, reserve: self.reserve };
         format!("{} ({})", self.path.display(), room.in_words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_stays_free_between_the_least_and_the_most() {
+        let gib = |n: u64| Bytes::from_mib(n << 10);
+        for (whole, reserve) in [
+            (Bytes::new(0), MIN_FREE),
+            (gib(10), gib(1)),
+            (gib(20), gib(2)),
+            (gib(100), gib(10)),
+            (gib(9000), gib(10)),
+        ] {
+            assert_eq!(reserve_of(whole), reserve, "{whole}");
+        }
     }
 }
