@@ -40,7 +40,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
              a number), as many readers at once as there are CPUs; without a seed, one that is new
   illnesses [--lab [--kept FOLDER]] [--machines N] [--seed N]... [--only NUMBER] [--details]
              which causes of slowness that are planted in simulated machines the rules of `explain` find,
-             miss and falsely name; 300 machines of each seed, about two minutes
+             miss and falsely name; 300 machines of each seed, about two minutes; in the lab 40 machines,
+             an hour and a half on a machine that does nothing else, and a kept FOLDER is gone on with
   replay-truth [--on lab|sim] [STUDY...]
              how `flyball replay` predicts what studies of benches/replay measure: in the lab about ten
              minutes each, on a machine that does nothing else

@@ -266,7 +266,8 @@ pub const ILLNESSES: &[Illness] = &[
         },
         cure: |recipe| {
             let reads = recipe.load.access == "randread" && !recipe.load.is_direct;
-            reads.then(|| with(recipe, "read_ahead_kb", "16"))
+            let is_short = recipe.settings.get("read_ahead_kb").is_some_and(|kb| kb == "16");
+            (reads && !is_short).then(|| with(recipe, "read_ahead_kb", "16"))
         },
     },
     Illness {

@@ -239,3 +239,59 @@ pub fn study(recipe: &Recipe) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw;
+    use crate::illness::ILLNESSES;
+    use domain::rng::Seed;
+
+    /// Fifty machines of each of four seeds.
+    fn machines() -> impl Iterator<Item = Recipe> {
+        let numbers = |seed| (0..50).map(move |number| draw::lab_machine(Seed(seed), number).0);
+        (1..=4).flat_map(numbers)
+    }
+
+    #[test]
+    fn the_studies_of_machines_and_of_each_cured_one_are_accepted() {
+        for recipe in machines() {
+            let cured = ILLNESSES.iter().filter_map(|illness| (illness.cure)(&recipe));
+            for recipe in cured.chain([recipe.clone()]) {
+                let text = study(&recipe);
+                if let Err(errors) = parse::study::parse(&text) {
+                    panic!("{}: {errors}\n{text}", recipe.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cause_that_is_cured_is_another_study() {
+        for recipe in machines() {
+            for cured in ILLNESSES.iter().filter_map(|illness| (illness.cure)(&recipe)) {
+                assert_ne!(study(&cured), study(&recipe), "{}", recipe.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_machine_has_what_the_lab_cannot_run() {
+        let mut seen = [0; 2];
+        for recipe in machines() {
+            let is_paced = recipe.cpu.driver != Driver::None;
+            seen[usize::from(is_paced)] += 1;
+            let refused = if is_paced { Disk::Hdd } else { Disk::Sata };
+            assert_ne!(recipe.disk, refused, "{}", recipe.name);
+            assert!(recipe.crypt.is_none_or(|crypt| crypt.has_instructions), "{}", recipe.name);
+        }
+        assert!(seen.iter().all(|count| *count >= 50), "{seen:?}");
+    }
+
+    #[test]
+    fn a_setting_is_read_as_reports_show_it_and_without_its_object() {
+        let read = request("read_ahead_kb@md0 = 4096").unwrap();
+        assert_eq!((read.setting.to_string().as_str(), read.value.as_str()), ("read_ahead_kb", "4096"));
+        assert_eq!(request("a sentence"), None);
+    }
+}

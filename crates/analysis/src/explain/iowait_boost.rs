@@ -11,7 +11,7 @@
 use super::Rule;
 use super::next_step::UNTUNE;
 use crate::facts::case::{Case, evidence};
-use crate::facts::cpu_share::{self, Bound, MIN_GAIN};
+use crate::facts::cpu_share;
 use crate::facts::residency::PStates;
 use crate::facts::usage::Usage;
 use crate::words::percent;
@@ -94,22 +94,24 @@ fn share_raised(usage: &Usage, policy: &Policy) -> Option<f64> {
     (waiting >= MIN_WAITING && busy <= MOST_BUSY && share >= MIN_RAISED).then_some(share)
 }
 
-/// The lowest frequency that costs the load next to nothing: at a CPU's share `s` of a request's time, what
-/// takes `k` times as long makes a request longer by `s (k - 1)`.
+/// The grain of limits where the driver has no table: that of Intel's and AMD's ratios.
+const RATIO: u64 = 100_000_000;
+
+/// The lowest frequency, half of the highest at least, that costs the load next to nothing: at a CPU's share
+/// `s` of a request's time, what takes `k` times as long makes a request longer by `s (k - 1)`.
 fn enough(policy: &Policy, most: Hertz, share: f64) -> Option<(Hertz, f64)> {
     let lost = |at: Hertz| share * (most.hz() as f64 / at.hz() as f64 - 1.0);
-    let half = Hertz::from_hz(most.hz() / 2);
-    let states = policy.available.iter().copied().chain([half]).filter(|at| *at >= half && *at < most);
+    let half = most.hz().div_ceil(2);
+    let by_ratio = || (half.div_ceil(RATIO)..=most.hz() / RATIO).map(|ratio| Hertz::from_hz(ratio * RATIO));
+    // A limit between two states of a table would be another than the one that was asked for.
+    let states: Vec<Hertz> =
+        if policy.available.is_empty() { by_ratio().collect() } else { policy.available.clone() };
+    let states = states.into_iter().filter(|at| at.hz() >= half && *at < most);
     states.map(|at| (at, lost(at))).filter(|(_, lost)| *lost <= MOST_LOST).min_by_key(|(at, _)| *at)
 }
 
 fn finding(case: &Case<'_>, raised: &Raised<'_>) -> Option<Finding> {
-    // What a load would gain by a CPU that takes no time at all tells the CPU's share.
-    let share = match cpu_share::bound(case, f64::MAX) {
-        Bound::Nothing => 1.0 - 1.0 / MIN_GAIN,
-        Bound::AtMost { times, .. } if times <= 1.0 + 2.0 * MOST_LOST => 1.0 - 1.0 / times,
-        Bound::AtMost { .. } | Bound::Unknown => return None,
-    };
+    let (share, measured) = cpu_share::largest(case)?;
     let Raised { source, policy, busiest: (cpu, busy), share: at_most, most } = raised;
     let (limit, lost) = enough(policy, *most, share)?;
     let request = SettingRequest {
@@ -123,7 +125,7 @@ fn finding(case: &Case<'_>, raised: &Raised<'_>) -> Option<Finding> {
         evidence(
             format!("what a limit of {limit} costs the load, at most"),
             percent(lost),
-            "the CPUs' share of a request's time",
+            format!("{} of a request's time is the CPUs' at most, {measured}", percent(share)),
         ),
     ];
     Some(Finding {
@@ -145,7 +147,7 @@ this load take little of a CPU, so that it gains nothing; what the CPU does take
             settings: vec![request.clone()],
             undo: UNTUNE.into(),
         }),
-        next: format!("flyball tune --set {}={} --goal joules-per-op", request.setting, request.value),
+        next: case.replay_with(&request),
         compared: vec![],
     })
 }
@@ -194,14 +196,31 @@ mod tests {
 
     #[test]
     fn a_frequency_that_is_raised_for_nothing_is_found_with_a_limit_that_costs_nothing() {
-        let found = of_load(&machine("schedutil"), &usage(0.02, 0.8, 0.9), 0.02).swap_remove(0);
+        let found = of_load(&machine("schedutil"), &usage(0.02, 0.8, 0.9), 0.05).swap_remove(0);
         assert_eq!(found.remedy.as_ref().unwrap().settings[0].to_string(), "max_freq = 2100MHz");
-        // Less than a twentieth of each request is the CPU's: a third more of that is 1.6%.
+        // A twentieth of each request is the CPU's: a third more of that is 1.67%, as much again is 5%.
         assert_eq!(
             found.title,
-            "schedutil kept CPU 0 near 2.80 GHz for 80% of the time, busy for 2% of it; at 2.10 GHz the load loses 1.59% at most"
+            "schedutil kept CPU 0 near 2.80 GHz for 80% of the time, busy for 2% of it; at 2.10 GHz the load loses 1.67% at most"
         );
-        assert_eq!(found.next, "flyball tune --set max_freq=2100MHz --goal joules-per-op");
+        assert!(found.next.starts_with("flyball replay ") && found.next.ends_with(" --set max_freq=2100MHz"));
+    }
+
+    #[test]
+    fn a_limit_is_a_state_of_the_table_or_a_ratio_of_100_mhz() {
+        let mut machine = machine("schedutil");
+        let policy = &mut machine.cpufreq.as_mut().unwrap().policies[0];
+        policy.available = [800, 2100, 2800].map(Hertz::from_mhz).to_vec();
+        let limit = |machine: &Inventory, share: f64| {
+            let found = of_load(machine, &usage(0.02, 0.8, 0.9), share);
+            found.first().map(|found| found.remedy.as_ref().unwrap().settings[0].value.clone())
+        };
+        assert_eq!(limit(&machine, 0.02).as_deref(), Some("2100MHz"));
+        let policy = &mut machine.cpufreq.as_mut().unwrap().policies[0];
+        (policy.available, policy.max) = (vec![], Some(Hertz::from_mhz(2750)));
+        assert_eq!(limit(&machine, 0.02).as_deref(), Some("1400MHz"));
+        // Of 9% a limit of 2.1 GHz costs 2.8%, of 2.0 GHz more than 3%.
+        assert_eq!(limit(&machine, 0.09).as_deref(), Some("2100MHz"));
     }
 
     #[test]

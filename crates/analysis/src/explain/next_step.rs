@@ -18,6 +18,11 @@ impl Case<'_> {
         format!("flyball show {}", self.data.run.id)
     }
 
+    /// The command that predicts what a setting does to this run's load, and to its power where that is known.
+    pub(super) fn replay_with(&self, setting: &SettingRequest) -> String {
+        format!("flyball replay {} --set {}={}", self.data.run.id, setting.setting, setting.value)
+    }
+
     /// The command that names the threads that have the CPUs.
     pub(super) fn who_is_busy(&self) -> String {
         match self.data.run.provenance {

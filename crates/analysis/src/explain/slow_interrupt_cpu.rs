@@ -12,7 +12,7 @@ use crate::facts::case::{Case, evidence};
 use crate::facts::usage::Usage;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
-use domain::inventory::{Cpufreq, Policy};
+use domain::inventory::{BlockKind, Cpufreq, Inventory, Policy};
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::Hertz;
 
@@ -42,18 +42,24 @@ const MIN_WAITING: f64 = 0.1;
 struct Ran {
     cpu: u32,
     share: f64,
+    mean: MeanFrequency,
+}
+
+/// A mean frequency in Hz, and of what it is one.
+struct MeanFrequency {
     hertz: f64,
+    of: &'static str,
 }
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
-    let Some(cpufreq) = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()) else {
+    let Some((inventory, cpufreq)) = case.inventory.and_then(|all| Some((all, all.cpufreq.as_ref()?))) else {
         return vec![];
     };
     let slowest = case.worst_usage(|usage| {
         let (serves, waits) = pair(usage, cpufreq)?;
-        Some(waits.hertz / serves.hertz)
+        Some(waits.mean.hertz / serves.mean.hertz)
     });
-    slowest.and_then(|(source, usage, _)| finding(&source, usage, cpufreq)).into_iter().collect()
+    slowest.and_then(|(source, usage, _)| finding(&source, usage, inventory, cpufreq)).into_iter().collect()
 }
 
 /// The CPU that serves interrupts, where it is slow, and the one that works most for programs.
@@ -67,12 +73,12 @@ fn pair(usage: &Usage, cpufreq: &Cpufreq) -> Option<(Ran, Ran)> {
     let others = usage.cpus.iter().filter(|(cpu, _)| !own.cpus.contains(*cpu));
     let (waiter, busy) =
         others.max_by(|(_, a), (_, b)| (a.user + a.system).total_cmp(&(b.user + b.system)))?;
-    let serves =
-        Ran { cpu: *serving, share: used.interrupts / all, hertz: ran_at(usage, cpufreq, *serving)? };
-    let waits = Ran { cpu: *waiter, share: busy.user + busy.system, hertz: ran_at(usage, cpufreq, *waiter)? };
+    let serves = Ran { cpu: *serving, share: used.interrupts / all, mean: ran_at(usage, cpufreq, *serving)? };
+    let waits = Ran { cpu: *waiter, share: busy.user + busy.system, mean: ran_at(usage, cpufreq, *waiter)? };
     // What works more than it serves is no CPU that only completes for others.
     let completes_for_others = used.user + used.system < waits.share;
-    (is_one && completes_for_others && serves.hertz <= waits.hertz * SLOWER).then_some((serves, waits))
+    (is_one && completes_for_others && serves.mean.hertz <= waits.mean.hertz * SLOWER)
+        .then_some((serves, waits))
 }
 
 fn policy_of(cpufreq: &Cpufreq, cpu: u32) -> Option<&Policy> {
@@ -80,22 +86,34 @@ fn policy_of(cpufreq: &Cpufreq, cpu: u32) -> Option<&Policy> {
 }
 
 /// The mean frequency of a CPU: while it was awake, where its counters were read, else of its policy.
-fn ran_at(usage: &Usage, cpufreq: &Cpufreq, cpu: u32) -> Option<f64> {
+fn ran_at(usage: &Usage, cpufreq: &Cpufreq, cpu: u32) -> Option<MeanFrequency> {
+    let known = |hertz: f64, of| (hertz > 0.0).then_some(MeanFrequency { hertz, of });
     if let Some((_, awake)) = usage.awake.iter().find(|(number, _)| *number == cpu) {
-        return Some(awake.hertz).filter(|hertz| *hertz > 0.0);
+        return known(awake.hertz, "while it was awake");
     }
     let name = format!("policy{}", policy_of(cpufreq, cpu)?.id);
     let states = &usage.pstates.iter().find(|states| states.policy == name)?.shares;
-    let mean: f64 = states.iter().map(|(at, share)| at.hz() as f64 * share).sum();
-    Some(mean).filter(|hertz| *hertz > 0.0)
+    known(states.iter().map(|(at, share)| at.hz() as f64 * share).sum(), "of its policy, idle time included")
 }
 
-fn finding(source: &str, usage: &Usage, cpufreq: &Cpufreq) -> Option<Finding> {
+/// The disk that did most, as settings know it: `rq_affinity` belongs to what interrupts, and to no array or
+/// mapping above it.
+fn busiest_disk<'a>(usage: &'a Usage, inventory: &Inventory) -> Option<&'a str> {
+    let is_disk = |name: &str| {
+        inventory
+            .devices
+            .iter()
+            .any(|device| device.name == name && device.kind == BlockKind::Disk && device.built_of.is_empty())
+    };
+    usage.disks.iter().map(|disk| disk.device.as_str()).find(|name| is_disk(name))
+}
+
+fn finding(source: &str, usage: &Usage, inventory: &Inventory, cpufreq: &Cpufreq) -> Option<Finding> {
     let (serves, waits) = pair(usage, cpufreq)?;
-    let device = &usage.disks.first()?.device;
-    let setting = SettingName { name: "rq_affinity".into(), object: Some(device.clone()) };
+    let device = busiest_disk(usage, inventory)?;
+    let setting = SettingName { name: "rq_affinity".into(), object: Some(device.to_owned()) };
     let request = SettingRequest { setting, value: "2".into() };
-    let [slow, fast] = [&serves, &waits].map(|ran| Hertz::from_hz(ran.hertz as u64).to_string());
+    let [slow, fast] = [&serves, &waits].map(|ran| Hertz::from_hz(ran.mean.hertz as u64).to_string());
     Some(Finding {
         rule: RULE.name,
         title: format!(
@@ -108,8 +126,8 @@ fn finding(source: &str, usage: &Usage, cpufreq: &Cpufreq) -> Option<Finding> {
 looks idle. A request is completed on the CPU that submitted it where the block layer is told to."
             .into(),
         evidence: vec![
-            evidence(format!("frequency of CPU {}, mean", serves.cpu), slow, source),
-            evidence(format!("frequency of CPU {}, mean", waits.cpu), fast, source),
+            evidence(format!("mean frequency of CPU {}, {}", serves.cpu, serves.mean.of), slow, source),
+            evidence(format!("mean frequency of CPU {}, {}", waits.cpu, waits.mean.of), fast, source),
             evidence(
                 format!("share of CPU {} of the time of all CPUs in interrupts", serves.cpu),
                 percent(serves.share),
@@ -134,10 +152,10 @@ mod tests {
     use super::*;
     use crate::facts::residency::PStates;
     use crate::facts::usage::{Awake, CpuUsage, DiskUsage, Pressure};
-    use domain::inventory::{CpuList, Inventory};
+    use domain::inventory::CpuList;
 
     fn machine(policies: &[&str]) -> Inventory {
-        let mut machine = watched("ondemand");
+        let mut machine = Inventory { devices: on_disk(false).devices, ..watched("ondemand") };
         let policy = |(id, cpus): (u32, &&str)| Policy {
             id,
             cpus: CpuList::parse(cpus).unwrap(),
@@ -159,7 +177,9 @@ mod tests {
         Usage {
             cpus: vec![(0, works), (1, serves)],
             pstates: (0..).zip(mhz).map(states).collect(),
-            disks: vec![DiskUsage { device: "sda".into(), ..DiskUsage::default() }],
+            disks: ["md0", "sda"]
+                .map(|name| DiskUsage { device: name.into(), ..DiskUsage::default() })
+                .to_vec(),
             pressure: Pressure { io: Some(0.6), ..Pressure::default() },
             ..Usage::default()
         }
@@ -172,7 +192,9 @@ mod tests {
             found.title,
             "CPU 1 serves 85.7% of the interrupts at 1.20 GHz; CPU 0, which waits for them, runs at 2.80 GHz"
         );
+        // The array above the disk is interrupted by nothing.
         assert_eq!(found.remedy.unwrap().settings[0].to_string(), "rq_affinity@sda = 2");
+        assert_eq!(found.evidence[0].what, "mean frequency of CPU 1, of its policy, idle time included");
     }
 
     #[test]

@@ -85,13 +85,7 @@ pub(crate) fn bound(case: &Case<'_>, faster: f64) -> Bound {
     if !cells.is_empty() && cells.iter().all(is_paced) {
         return Bound::Nothing;
     }
-    let of_cells = cells.iter().filter_map(|cell| Some((of_cell(case, cell)?, cell.source())));
-    let of_usages = case.usages.iter().map(|(key, usage)| (key, of_usage(usage)));
-    let watched =
-        || of_usages.filter_map(|(key, share)| Some((share?, format!("trace of {}", key.folder()))));
-    let most = of_cells.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let most = most.or_else(|| watched().max_by(|(a, _), (b, _)| a.total_cmp(b)));
-    let Some((share, source)) = most else { return Bound::Unknown };
+    let Some((share, source)) = largest(case) else { return Bound::Unknown };
     let most_of_disks = cells.iter().map(|cell| most_of_disks(case, cell)).fold(1.0, f64::max);
     let times = gain(share, faster).min(most_of_disks);
     if times < MIN_GAIN {
@@ -106,6 +100,19 @@ pub(crate) fn bound(case: &Case<'_>, faster: f64) -> Bound {
         ),
     ];
     Bound::AtMost { times, figures }
+}
+
+/// The CPUs' largest share of a request's time, and where it was measured: of any cell, or of what was watched
+/// where no cell tells one. What slower CPUs cost is bounded by it.
+pub(crate) fn largest(case: &Case<'_>) -> Option<(f64, String)> {
+    let cells = case.cells();
+    let of_cells = cells.iter().filter_map(|cell| Some((of_cell(case, cell)?, cell.source())));
+    let of_usages = case
+        .usages
+        .iter()
+        .filter_map(|(key, usage)| Some((of_usage(usage)?, format!("trace of {}", key.folder()))));
+    let most = of_cells.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    most.or_else(|| of_usages.max_by(|(a, _), (b, _)| a.total_cmp(b)))
 }
 
 /// What a load gains by CPUs that are `faster` times as fast, where this is their share of its time.
