@@ -63,7 +63,30 @@ pub struct Inventory {
     pub absent: Vec<Absent>,
 }
 
+/// What of a machine's storage was there during a trial, with the settings of then: that of a study which
+/// builds its own is not in the inventory, which was taken before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Storage {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// As [`Inventory::devices`].
+    pub devices: Vec<BlockDevice>,
+    /// As [`Inventory::mounts`].
+    pub mounts: Vec<Mount>,
+}
+
 impl Inventory {
+    /// What of it is storage.
+    pub fn storage(&self) -> Storage {
+        Storage { schema: SCHEMA, devices: self.devices.clone(), mounts: self.mounts.clone() }
+    }
+
+    /// The same machine with other storage.
+    #[must_use]
+    pub fn with_storage(self, storage: Storage) -> Self {
+        Self { devices: storage.devices, mounts: storage.mounts, ..self }
+    }
+
     /// The device of that name.
     pub fn device(&self, name: &str) -> Option<&BlockDevice> {
         self.devices.iter().find(|d| d.name == name)

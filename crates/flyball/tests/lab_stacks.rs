@@ -73,6 +73,9 @@ for attempt in $(seq 20); do
 done
 diff /run/before /run/after >&3 || true
 echo "@@ status $(flyball status)" >&3
+for study in made scsi; do
+    echo "@@ $study had $(grep -lE '"name":"md[0-9]+"' /run/notebook/runs/$study-*/trials/*/storage.json | wc -l) array" >&3
+done
 for trial in /run/notebook/runs/*/trials/*; do
     echo "@@ $(basename $trial)" >&3
     cat $trial/trial.json >&3
@@ -125,6 +128,10 @@ fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
         let (lines, trials) = read(&text);
         assert!(lines.contains(&"nothing left".to_owned()), "{text}");
         assert!(lines.contains(&"status nothing is changed".to_owned()), "{lines:?}");
+        // The machine's inventory is from before the arrays.
+        for study in ["made", "scsi"] {
+            assert!(lines.contains(&format!("{study} had 1 array")), "{lines:?}");
+        }
         assert!(lines.contains(&"lacks needs Linux 6.18 or newer".to_owned()), "{lines:?}");
         stood(&trials);
         eprintln!("kernel {kernel}: {} stacks stood as asked, 0 left", trials.len() - 1);

@@ -124,6 +124,58 @@ fn a_study_of_one_cell_is_explained_by_its_trace_and_by_the_settings_that_it_mad
     assert!(findings.iter().all(|finding| finding["rule"] != "governor"), "{findings:#?}");
 }
 
+/// Reads in order from an array that the study builds, with a read-ahead of a few pages.
+const BUILT: &str = r#"
+flyball = 1
+name = "built"
+question = "What is slow?"
+
+[stack.disks]
+kind = "devices"
+count = 4
+lab = ["disk"]
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 5
+chunk = "64KiB"
+resync = "skip"
+
+[workload.stream]
+tool = "fio"
+options = { rw = "read", bs = "128k", time_based = true, runtime = "2s" }
+
+[settings]
+read_ahead_kb = "16"
+
+[measure]
+metric = "throughput"
+repeats = 1
+
+[[lab.disk]]
+name = "disk"
+count = 4
+model = "plain-7200"
+size = "512MiB"
+"#;
+
+#[test]
+fn what_a_study_builds_is_known_to_the_rules_with_its_settings() {
+    let place = Place::new();
+    let study = place.study("built", BUILT);
+    let run = ["run", &study, "--on", "sim", "--machine", "lab", "--seed", "1", "--new", "--json"];
+    let report: serde_json::Value = serde_json::from_str(&place.measure(&run)).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["rule"] == "read-ahead").unwrap();
+    let read_at = |evidence: &serde_json::Value| evidence["source"] == "/sys/block/md0/queue/read_ahead_kb";
+    let window = found["evidence"].as_array().unwrap().iter().find(|evidence| read_at(evidence)).unwrap();
+    assert_eq!(window["figure"], "16 KiB");
+    assert_eq!(found["remedy"]["settings"][0], "read_ahead_kb@md0 = 4096");
+    // Nothing of a simulation is to be changed on this host.
+    assert!(found["next"].as_str().unwrap().starts_with("flyball show "), "{found}");
+}
+
 /// Reads at random from a hard disk, whose angle and offsets are of the seed.
 const RANDOM: &str = r#"
 flyball = 1

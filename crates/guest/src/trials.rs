@@ -137,11 +137,15 @@ impl Bench<'_> {
             done.trial.disturb(disturbance);
         }
         let places = Places::of(host.kept().target(), &raw);
-        let Done { mut trial, commands, beside, .. } = done;
+        let Done { mut trial, commands, beside, storage, .. } = done;
         let places = places.with_beside(&beside);
         // What it ran, and not what that stands for.
         let script = script(&trial, &self.plan.study.target, &commands, &places);
         lab::dilation::shrink(&mut trial, self.opening.stretched);
+        if let Some(storage) = &storage {
+            let json = serde_json::to_string(storage).doing(|| "write the storage as JSON".into())?;
+            staging.keep_storage(&json)?;
+        }
         let stored = staging.commit(&trial, &script)?;
         let start = self.trace_start(key)?;
         let since = |from: domain::Timestamp| {

@@ -199,7 +199,7 @@ pub fn study(recipe: &Recipe) -> String {
     };
     let is_paced = recipe.cpu.driver != Driver::None;
     let (runtime, repeats) = match (is_paced, recipe.disk) {
-        (true, _) => ("1s", 1),
+        (true, _) => ("2s", 1),
         (false, Disk::Hdd) => ("4s", 3),
         (false, _) => ("2s", 3),
     };

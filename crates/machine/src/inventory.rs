@@ -22,7 +22,7 @@ pub use identity::identity;
 pub use rivals::{process_names, rivals, unit_names};
 
 use crate::Machine;
-use domain::inventory::{Cpufreq, Inventory, Kernel, Power, SCHEMA, Virtualisation};
+use domain::inventory::{Cpufreq, Inventory, Kernel, Power, SCHEMA, Storage, Virtualisation};
 use parse::kernel::cpuinfo::Processor;
 use reader::Reader;
 
@@ -87,9 +87,7 @@ pub fn take(machine: &dyn Machine) -> Result<Inventory, Error> {
     let online = cpu::online(&reader, &processors)?;
     let cpufreq = cpufreq::take(&reader, &processors, &online)?;
     let kernel = kernel::take(&reader)?;
-    let mut devices = block::take(&reader)?;
-    let mounts = mounts::take(&reader, &devices)?;
-    block::put_loops_on_their_filesystems(&mut devices, &mounts);
+    let Storage { devices, mounts, .. } = storage_of(&reader)?;
     let mut inventory = Inventory {
         schema: SCHEMA,
         host: reader.text("/proc/sys/kernel/hostname"),
@@ -109,6 +107,21 @@ pub fn take(machine: &dyn Machine) -> Result<Inventory, Error> {
     };
     inventory.absent = absent::of(&inventory);
     Ok(inventory)
+}
+
+/// Block devices and mounted filesystems alone.
+///
+/// # Errors
+/// See [`Error`].
+pub fn storage(machine: &dyn Machine) -> Result<Storage, Error> {
+    storage_of(&Reader::new(machine))
+}
+
+fn storage_of(reader: &Reader<'_>) -> Result<Storage, Error> {
+    let mut devices = block::take(reader)?;
+    let mounts = mounts::take(reader, &devices)?;
+    block::put_loops_on_their_filesystems(&mut devices, &mounts);
+    Ok(Storage { schema: SCHEMA, devices, mounts })
 }
 
 /// The kernel alone.

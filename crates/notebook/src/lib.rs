@@ -5,7 +5,7 @@
 //!   notebook.json                 {"flyball_notebook": 1, "written_by": VERSION}
 //!   index.sqlite                  rebuilt from the folders at any time
 //!   runs/RUN/run.json  study.toml  machine.json  .lock
-//!   runs/RUN/trials/KEY/          trial.json  trace.parquet  events.bin  raw/…  reproduce.sh
+//!   runs/RUN/trials/KEY/          trial.json  trace.parquet  events.bin  storage.json  raw/…  reproduce.sh
 //!   recordings/NAME/              recording.json  trace.parquet  raw/…   (of versions before 0.2)
 //!   staging/                      what is being written
 //! ```

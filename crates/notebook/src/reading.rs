@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::index::{Index, TrialCounts};
 use crate::notebook::Notebook;
 use crate::record;
-use crate::run_folder::{EVENTS, RAW, SKIPPED, TRACE};
+use crate::run_folder::{EVENTS, RAW, SKIPPED, STORAGE, TRACE};
 use crate::trace::TraceReader;
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::order;
@@ -183,6 +183,18 @@ impl Notebook {
     /// Where it cannot be read.
     pub fn trial_json(&self, id: &RunId, key: &TrialKey) -> Result<String> {
         record::read_text(&self.trial_folder(id, key).join("trial.json"))
+    }
+
+    /// The machine's storage as it was during a trial, as JSON; `None` where the study built none.
+    ///
+    /// # Errors
+    /// Where there is some that cannot be read.
+    pub fn storage_json(&self, id: &RunId, key: &TrialKey) -> Result<Option<String>> {
+        let path = self.trial_folder(id, key).join(STORAGE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        record::read_text(&path).map(Some)
     }
 
     /// The trace of a trial; `None` where nothing was recorded.

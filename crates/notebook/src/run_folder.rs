@@ -22,6 +22,8 @@ const SCRIPT: &str = "reproduce.sh";
 pub(crate) const TRACE: &str = "trace.parquet";
 /// What the kernel's tracepoints told, where they were recorded (the crate `events` reads it).
 pub(crate) const EVENTS: &str = "events.bin";
+/// The machine's storage during the trial, as JSON, where the study built some.
+pub(crate) const STORAGE: &str = "storage.json";
 /// The folder of what the tool wrote itself.
 pub(crate) const RAW: &str = "raw";
 /// What the name of a trial's staging folder begins with.
@@ -186,8 +188,16 @@ impl Staging {
         own::open_or_make(&path, Access::Append, 0o644).map_err(Error::io("write", &path))
     }
 
+    /// Keeps the machine's storage as it was during the trial, as JSON.
+    ///
+    /// # Errors
+    /// Where it is kept already, or cannot be written.
+    pub fn keep_storage(&self, json: &str) -> Result<()> {
+        Ok(durable::write_new(&self.staged.folder().join(STORAGE), json, Permissions::Plain)?)
+    }
+
     /// A file of a trial that was measured elsewhere, to be written here: `trial.json`, `reproduce.sh`,
-    /// `trace.parquet`, `events.bin`, or one below `raw`. Opened again, it is gone on with.
+    /// `trace.parquet`, `events.bin`, `storage.json`, or one below `raw`. Opened again, it is gone on with.
     ///
     /// # Errors
     /// Where the name is none of a trial's, or the file cannot be written.
@@ -195,7 +205,7 @@ impl Staging {
         let parts: Vec<Component<'_>> = Path::new(name).components().collect();
         let is_plain = parts.iter().all(|part| matches!(part, Component::Normal(_)));
         let is_known = match parts.as_slice() {
-            [_] => [TRIAL, SCRIPT, TRACE, EVENTS].contains(&name),
+            [_] => [TRIAL, SCRIPT, TRACE, EVENTS, STORAGE].contains(&name),
             [first, _, ..] => first.as_os_str() == RAW,
             [] => false,
         };

@@ -32,6 +32,7 @@ pub use versus::{before, common_metric, of_levels, of_runs};
 
 use analysis::explain::{Case, explain, not_measured};
 use analysis::facts::in_force::in_force;
+use analysis::facts::loaded::{loaded, while_loaded};
 use analysis::facts::residency::Residency;
 use analysis::facts::usage::Usage as MachineUsage;
 use analysis::fidelity::{Shares, shares};
@@ -40,7 +41,7 @@ use analysis::summary::{RunData, RunSummary};
 use domain::finding::{Finding, NotMeasured};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inert::Lines;
-use domain::inventory::Inventory;
+use domain::inventory::{Inventory, Storage};
 use domain::lab::LabAccount;
 use domain::order;
 use domain::plan::Plan;
@@ -95,7 +96,12 @@ impl Results {
         let inventory = inventory(notebook, id, warn);
         let device = data.trials.iter().find_map(|t| t.environment.get("device"));
         let usages = usages(notebook, &data, &summary);
-        let machine = inventory.as_ref().map(|inventory| in_force(inventory, &data.trials));
+        let storage = built_storage(notebook, &data, &summary, warn);
+        let in_trials = inventory.clone().map(|machine| match storage {
+            Some(storage) => machine.with_storage(storage),
+            None => machine,
+        });
+        let machine = in_trials.map(|machine| in_force(&machine, &data.trials));
         let case = Case {
             data: &data,
             summary: &summary,
@@ -241,8 +247,16 @@ fn usages(notebook: &Notebook, data: &RunData, summary: &RunSummary) -> Vec<(Tri
         is_recording || trial.provenance == Provenance::Imported || is_alone && trial.validity.is_valid()
     };
     let watched = data.trials.iter().filter(is_watched).take(MAX_USAGES);
+    let plan = Plan::new(data.study.clone(), data.run.seed);
+    let cells = plan.map(|plan| plan.cells).unwrap_or_default();
     let usage = |trial: &Trial| {
         let trace = trial_trace(notebook, &data.run.id, &trial.key).ok()??;
+        let options = cells.iter().find(|cell| cell.id == trial.key.cell).map(|cell| &cell.workload.options);
+        let measured = trial.measurement.as_ref().filter(|_| !is_recording);
+        let trace = match measured.zip(options) {
+            Some((measured, options)) => while_loaded(trace, loaded(measured, options)),
+            None => trace,
+        };
         Some((trial.key.clone(), MachineUsage::of(&trace)))
     };
     watched.filter_map(usage).collect()
@@ -347,6 +361,24 @@ fn trial_trace(notebook: &Notebook, id: &RunId, key: &TrialKey) -> notebook::Res
     reader.read(TRACE_ROWS, |_| true).map(Some)
 }
 
+/// The storage that a study of one cell built, as its first valid trial had it. Cells of another study may
+/// stand on different ones.
+fn built_storage(notebook: &Notebook, data: &RunData, summary: &RunSummary, warn: Warn) -> Option<Storage> {
+    let trial = data.trials.iter().find(|trial| trial.validity.is_valid())?;
+    if summary.cells.len() != 1 {
+        return None;
+    }
+    let read = || -> std::result::Result<Option<Storage>, String> {
+        let text = notebook.storage_json(&data.run.id, &trial.key).map_err(|error| error.to_string())?;
+        text.map(|text| serde_json::from_str(&text).map_err(|error| error.to_string())).transpose()
+    };
+    read().unwrap_or_else(|error| {
+        warn(&format_args!("the storage of the trial `{}` cannot be read: {error}", trial.key));
+        None
+    })
+}
+
+/// The machine of a run; `None` where it is not known, or cannot be read, which is told.
 fn inventory(notebook: &Notebook, id: &RunId, warn: Warn) -> Option<Inventory> {
     // An imported run's machine is not known: `null`.
     let read = || -> std::result::Result<Option<Inventory>, String> {

@@ -9,6 +9,7 @@ use crate::tools::{self, Job};
 use crate::{Error, HostBench, StorageSetup, Target, WatchedLoad, environment, guards};
 use domain::bench::{Bench, BenchError, Sink, SinkError};
 use domain::ids::{RunId, TrialKey};
+use domain::inventory::Storage;
 use domain::plan::Cell;
 use domain::setting::SettingRecord;
 use domain::stack::Stack;
@@ -60,6 +61,15 @@ pub struct Done {
     pub commands: Vec<Vec<String>>,
     /// Those of the loads beside it.
     pub beside: Vec<BesideCommand>,
+    /// The machine's storage as it was, where the study built what the trial stood on.
+    pub storage: Option<Storage>,
+}
+
+/// What a bench measured, and what was read of the machine just before.
+struct Measured {
+    measurement: Measurement,
+    environment: Environment,
+    storage: Option<Storage>,
 }
 
 /// Where the files of a trial go.
@@ -382,13 +392,13 @@ impl TrialContext<'_, '_> {
             Err(error) => (Vec::new(), Err(setting_error(error)?)),
         };
         let restored = self.ledger.restore();
-        let (measured, environment) = match measured {
-            Ok((measurement, environment)) => (Ok(measurement), environment),
-            Err(Failure::Workload(text, environment)) => (Err(text), environment),
+        let (measured, environment, storage) = match measured {
+            Ok(Measured { measurement, environment, storage }) => (Ok(measurement), environment, storage),
+            Err(Failure::Workload(text, environment)) => (Err(text), environment, None),
             Err(Failure::Stop(stop)) => return Err(worst(stop, &restored)),
         };
         let trial = self.described(cell, key, started, settings, environment, measured);
-        Ok(Done { trial, restored, commands: Vec::new(), beside: Vec::new() })
+        Ok(Done { trial, restored, commands: Vec::new(), beside: Vec::new(), storage })
     }
 
     /// What becomes of a trial whose target could not be made.
@@ -415,6 +425,7 @@ impl TrialContext<'_, '_> {
                     restored: RestoreReport::default(),
                     commands: Vec::new(),
                     beside: Vec::new(),
+                    storage: None,
                 })
             }
         }
@@ -435,7 +446,7 @@ impl TrialContext<'_, '_> {
         cell: &Cell,
         sink: &mut dyn Sink,
         settings: &mut [SettingRecord],
-    ) -> Result<(Measurement, Environment), Failure> {
+    ) -> Result<Measured, Failure> {
         let mut disturbances = Vec::new();
         let early = |error: Error| Failure::from_bench(error.into(), Environment::new());
         let caches = if is_running_load(cell) {
@@ -449,6 +460,7 @@ impl TrialContext<'_, '_> {
         let settled =
             settle::settle(self.machine, self.measure.settle, &beside, self.interrupt).map_err(early)?;
         let environment = self.environment(caches, &settled);
+        let storage = self.built_storage();
         disturbances.extend(settled.remaining);
         let mut measurement =
             bench.run(cell, sink).map_err(|e| Failure::from_bench(e, environment.clone()))?;
@@ -457,7 +469,14 @@ impl TrialContext<'_, '_> {
         disturbances.append(&mut measurement.disturbances);
         disturbances.extend(guards::judge_settings(settings, &changed));
         measurement.disturbances = disturbances;
-        Ok((measurement, environment))
+        Ok(Measured { measurement, environment, storage })
+    }
+
+    /// The machine's storage as it is, where the study built what the trial stands on.
+    fn built_storage(&self) -> Option<Storage> {
+        self.target.as_ref().filter(|target| !target.built_by().is_empty())?;
+        // A file that holds what nobody expects is told where the inventory is taken.
+        machine::inventory::storage(self.machine).ok()
     }
 
     /// Writes out what is dirty, disks' own caches too, and drops cached pages where the study asks for it;

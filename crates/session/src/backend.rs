@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 use domain::ids::TrialKey;
+use domain::inventory::Storage;
 use domain::plan::{Cell, Plan};
 use domain::trial::{Provenance, Trial};
 use machine::ledger::RestoreReport;
@@ -36,6 +37,8 @@ pub struct TrialMade {
     pub script: String,
     /// What putting its settings back came to.
     pub restored: RestoreReport,
+    /// The machine's storage as it was, where the study built some and it is not in the folder already.
+    pub storage: Option<Storage>,
 }
 
 /// Why a trial was not made.

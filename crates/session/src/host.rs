@@ -202,10 +202,10 @@ impl Backend for Host<'_> {
         // A supervisor that is gone is no reason to end: what it would undo, the next start of Flyball
         // undoes.
         unheard.iter().for_each(|error| observer.on(&Event::Warning(&error.to_string())));
-        let Done { trial, restored, commands, beside } = done?;
+        let Done { trial, restored, commands, beside, storage } = done?;
         let places = Places::of(kept.target(), &raw).with_server(kept.server_commands()).with_beside(&beside);
         let script = script(&trial, &study.target, &commands, &places);
-        Ok(TrialMade { trial, script, restored })
+        Ok(TrialMade { trial, script, restored, storage })
     }
 
     fn verify(&self) -> Result<()> {

@@ -105,7 +105,12 @@ impl Backend for ScriptedBackend<'_> {
             lab: None,
             origin: None,
         };
-        Ok(TrialMade { trial, script: "#!/bin/sh\n".into(), restored: RestoreReport::default() })
+        Ok(TrialMade {
+            trial,
+            script: "#!/bin/sh\n".into(),
+            restored: RestoreReport::default(),
+            storage: None,
+        })
     }
 
     fn close(&mut self) -> Result<Closed> {

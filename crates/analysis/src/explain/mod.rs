@@ -81,6 +81,7 @@ pub use crate::facts::case::Case;
 pub use not_measured::not_measured;
 
 use domain::finding::Finding;
+use domain::inventory::BlockKind;
 use domain::order;
 use domain::trial::Provenance;
 use std::collections::BTreeSet;
@@ -177,6 +178,8 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
     let mut findings = without_what_is_said_better(RULES.iter().flat_map(|rule| (rule.run)(case)).collect());
     if case.data.run.provenance != Provenance::Host {
         findings.iter_mut().for_each(|finding| leave_this_host_alone(finding, case));
+    } else if case.data.study.stack.is_some() {
+        findings.iter_mut().for_each(|finding| leave_what_is_gone_alone(finding, case));
     }
     let size = |f: &Finding| f.gain.as_ref().map_or(0.0, |gain| gain.ratio.ln().abs());
     order::by(&mut findings, |a, b| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a))));
@@ -224,11 +227,30 @@ fn leave_this_host_alone(finding: &mut Finding, case: &Case<'_>) {
     }
 }
 
+/// A study takes its arrays, mappings and loop devices down at its end: no setting of theirs can be made any
+/// more, but in the study itself.
+fn leave_what_is_gone_alone(finding: &mut Finding, case: &Case<'_>) {
+    let below = case.data.trials.iter().filter_map(|trial| trial.environment.get("devices"));
+    let built: Vec<&str> = below.flat_map(|names| names.split(" > ")).collect();
+    let is_gone = |name: &str| {
+        let device = case.inventory.and_then(|inventory| inventory.device(name));
+        built.contains(&name) && device.is_none_or(|device| device.kind != BlockKind::Disk)
+    };
+    let Some(remedy) = &mut finding.remedy else { return };
+    let mut objects = remedy.settings.iter().filter_map(|request| request.setting.object.as_deref());
+    if objects.any(is_gone) && finding.next.starts_with("flyball tune") {
+        finding.next = format!("flyball show {}", case.data.run.id);
+        "nothing to undo: the study took its storage down; write the setting into its `[settings]`"
+            .clone_into(&mut remedy.undo);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::testing::{about, fio_run, setting_run, watched, with_depth};
+    use super::testing::{about, fio_run, on_disk, setting_run, watched, with_depth};
     use super::*;
-    use domain::finding::Confidence;
+    use domain::finding::{Confidence, Remedy};
+    use domain::setting::{SettingName, SettingRequest};
     use domain::study::Until;
     use domain::trace::Role;
     use domain::trial::ThreadTime;
@@ -292,6 +314,43 @@ kernel's.
             page += &format!("| `{name}` | {doc} | {needs} | {source} |\n");
         }
         expect_test::expect_file!["../../../../docs/RULES.md"].assert_eq(&page);
+    }
+
+    #[test]
+    fn no_command_changes_a_device_that_the_study_took_down() {
+        let mut data = fio_run(&["rw=read bs=128k"], |_, _| vec![]);
+        let mut machine = on_disk(true);
+        machine.devices[0].kind = BlockKind::Md(Box::default());
+        data.study.stack = Some(domain::stack::StackSpec { layers: vec![] });
+        data.trials[0].environment.insert("devices".into(), "md0 > sda".into());
+        let summary = crate::summarise::summarise(&data, None);
+        let case = Case { inventory: Some(&machine), ..Case::new(&data, &summary) };
+        let next = |device: &str| {
+            let request = SettingRequest {
+                setting: SettingName { name: "read_ahead_kb".into(), object: Some(device.into()) },
+                value: "4096".into(),
+            };
+            let mut finding = Finding {
+                rule: "read-ahead",
+                title: String::new(),
+                reason: String::new(),
+                evidence: vec![],
+                confidence: Confidence::Likely,
+                gain: None,
+                remedy: Some(Remedy {
+                    what: String::new(),
+                    settings: vec![request.clone()],
+                    undo: next_step::UNTUNE.into(),
+                }),
+                next: next_step::tune_command(&request),
+                compared: vec![],
+            };
+            leave_what_is_gone_alone(&mut finding, &case);
+            finding.next
+        };
+        assert_eq!(next("md0"), format!("flyball show {}", data.run.id));
+        // The disk below is there still.
+        assert_eq!(next("sda"), "flyball tune --set read_ahead_kb@sda=4096 --persist");
     }
 
     #[test]

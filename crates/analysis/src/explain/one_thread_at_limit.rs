@@ -217,7 +217,7 @@ const PARITY: [&str; 3] = ["_raid4", "_raid5", "_raid6"];
 
 fn figure(cell: &CaseCell<'_>, name: &str, share: f64) -> Evidence {
     evidence(
-        format!("CPU time of `{name}` as a share of a trial's time, median"),
+        format!("CPU time of `{name}` as a share of its load's time, median"),
         percent(share),
         cell.source(),
     )
@@ -273,7 +273,7 @@ fn busiest(cell: &CaseCell<'_>) -> Option<(String, Role, f64)> {
         let share = cell.median_of(|m| {
             let busiest = m.threads.iter().filter(|t| t.name == name && t.role == role).map(|t| t.cpu).max();
             let cpu_s = busiest.map_or(0.0, |cpu| cpu.secs());
-            (m.duration.get() > 0).then(|| cpu_s / m.duration.secs())
+            Some(cpu_s / cell.loaded(m)?)
         })?;
         Some((name.to_owned(), role, share))
     });

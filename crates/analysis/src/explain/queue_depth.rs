@@ -158,7 +158,7 @@ fn device_figures(depth: u32, cell: &CaseCell<'_>) -> Vec<Evidence> {
     let busy = cell.device().and_then(|device| {
         cell.median_of(|m| {
             let totals = m.disks.iter().find(|disk| disk.device == device)?;
-            (m.duration.get() > 0).then(|| (totals.busy.secs() / m.duration.secs()).min(1.0))
+            Some((totals.busy.secs() / cell.loaded(m)?).min(1.0))
         })
     });
     let busy = busy

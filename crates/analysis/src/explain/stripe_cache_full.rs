@@ -83,7 +83,7 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
 /// each write at least once, and has added a stripe when it sleeps again.
 fn has_grown(cell: &CaseCell<'_>, own: &Did, (size, each): (u32, f64)) -> bool {
     let depth = cell.profile().depth.filter(|_| !cell.writes_behind());
-    let seconds = cell.median_of(|measured| Some(measured.duration.secs())).unwrap_or(0.0);
+    let seconds = cell.median_of(|measured| cell.loaded(measured)).unwrap_or(0.0);
     let lacking = |depth: u32| f64::from(depth) * each - f64::from(size);
     depth.is_some_and(|depth| lacking(depth) <= SOON * own.writes * seconds)
 }

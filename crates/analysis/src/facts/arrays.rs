@@ -21,7 +21,7 @@ pub(crate) const MIN_WAITED: f64 = 0.5;
 /// What one device did in the trials of a cell, medians over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Did {
-    /// The share of a trial's time in which it had requests in flight.
+    /// The share of the load's time in which it had requests in flight.
     pub busy: f64,
     /// Reads a second.
     pub reads: f64,
@@ -51,18 +51,16 @@ impl CaseCell<'_> {
     pub(crate) fn busiest_of_load(&self) -> f64 {
         let busiest = self.median_of(|m| {
             let own = m.threads.iter().filter(|thread| thread.role == Role::Workload);
-            (m.duration.get() > 0)
-                .then(|| own.map(|thread| thread.cpu.secs()).fold(0.0, f64::max) / m.duration.secs())
+            Some(own.map(|thread| self.thread_while_loaded(m, thread)).fold(0.0, f64::max) / self.loaded(m)?)
         });
         busiest.unwrap_or(0.0)
     }
 
-    /// CPU time of these roles by a trial's time, median; `None` where no roles were recorded.
+    /// CPU time of these roles by the time in which a trial's load ran, median; `None` where no roles were recorded.
     pub(crate) fn cores(&self, roles: &[Role]) -> Option<f64> {
         self.median_of(|m| {
-            let known = !m.roles.is_empty() && m.duration.get() > 0;
-            let used = roles.iter().filter_map(|role| m.roles.get(role)).map(|cpu| cpu.secs()).sum::<f64>();
-            known.then(|| used / m.duration.secs())
+            let used = roles.iter().map(|role| self.role_while_loaded(m, *role)).sum::<f64>();
+            Some(used / self.loaded(m)?).filter(|_| !m.roles.is_empty())
         })
     }
 
@@ -71,7 +69,7 @@ impl CaseCell<'_> {
     pub(crate) fn did(&self, device: &str) -> Option<Did> {
         let of = |figure: fn(&DiskTotals) -> f64| {
             self.median_of(|m| {
-                Some(a_second(m)? * m.disks.iter().find(|d| d.device == device).map_or(0.0, figure))
+                Some(self.a_second(m)? * m.disks.iter().find(|d| d.device == device).map_or(0.0, figure))
             })
         };
         Some(Did {
@@ -81,6 +79,11 @@ impl CaseCell<'_> {
             read: of(|d| d.read_sectors as f64 * SECTOR_BYTES)?,
             written: of(|d| d.write_sectors as f64 * SECTOR_BYTES)?,
         })
+    }
+
+    /// One by the time in which a trial's load ran, where its disks were recorded.
+    fn a_second(&self, measurement: &Measurement) -> Option<f64> {
+        Some(1.0 / self.loaded(measurement)?).filter(|_| !measurement.disks.is_empty())
     }
 }
 
@@ -140,12 +143,6 @@ pub(crate) fn encrypted<'a>(case: &Case<'a>, cell: &CaseCell<'_>) -> Vec<Encrypt
     inventory.devices.iter().filter_map(of).collect()
 }
 
-/// One by a trial's time, where its disks were recorded.
-fn a_second(measurement: &Measurement) -> Option<f64> {
-    let known = !measurement.disks.is_empty() && measurement.duration.get() > 0;
-    known.then(|| 1.0 / measurement.duration.secs())
-}
-
 /// An array that a cell may have worked on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Array {
@@ -192,7 +189,7 @@ impl Array {
         let name = format!("{}_raid{}", self.name, self.level.name());
         cell.median_of(|m| {
             let used = m.threads.iter().filter(|thread| thread.name == name).map(|thread| thread.cpu.secs());
-            (m.duration.get() > 0).then(|| used.sum::<f64>() / m.duration.secs())
+            Some(used.sum::<f64>() / cell.loaded(m)?)
         })
     }
 

@@ -146,13 +146,13 @@ impl<'a> CaseCell<'a> {
         self.profile().writes() && !self.profile().is_direct() && !self.is_synced()
     }
 
-    /// Bytes a second that the tool wrote, over the whole of a trial, whose disks are counted from begin to
-    /// end; median.
+    /// Bytes a second that the tool wrote, over the time for which its disks' are ([`CaseCell::did`]);
+    /// median.
     pub(crate) fn written_by_tool(&self) -> Option<f64> {
         self.median_of(|measured| {
             let metric = |name: &str| measured.outcome.metrics.get(name).map(|metric| metric.value);
             let seconds = metric("elapsed").unwrap_or(measured.duration.secs());
-            Some(metric("write_throughput")? * seconds / measured.duration.secs())
+            Some(metric("write_throughput")? * seconds / self.loaded(measured)?)
         })
     }
 

@@ -243,7 +243,7 @@ fn fills_its_cache(cell: &CaseCell<'_>, disk: &BlockDevice) -> bool {
     let Some(did) = cell.did(&disk.name).filter(|did| did.writes > 0.0 && did.busy > 0.0) else {
         return false;
     };
-    let seconds = cell.median_of(|measured| Some(measured.duration.secs())).unwrap_or(0.0);
+    let seconds = cell.median_of(|measured| cell.loaded(measured)).unwrap_or(0.0);
     let is_large = did.written / did.writes >= LARGE && did.written * seconds >= LARGEST_CACHE;
     cell.writes_in_order() && is_large && did.written / did.busy <= HALF_A_LINK
 }
@@ -260,11 +260,11 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<f64> {
     // What runs beside the load is no part of a request.
     let cores = cell.median_of(|m| {
         let of_load = m.roles.iter().filter(|(role, _)| **role != Role::Beside);
-        per_second(m, of_load.map(|(_, used)| used.secs()).sum())
+        per_second(cell, m, of_load.map(|(role, _)| cell.role_while_loaded(m, *role)).sum())
     })?;
     let busiest = cell.median_of(|m| {
         let of_load = m.threads.iter().filter(|thread| thread.role != Role::Beside);
-        per_second(m, of_load.map(|thread| thread.cpu.secs()).fold(0.0, f64::max))
+        per_second(cell, m, of_load.map(|thread| cell.thread_while_loaded(m, thread)).fold(0.0, f64::max))
     })?;
     let is_behind = cell.writes_behind();
     let spin = || used_disks(case, cell).iter().any(|disk| is_spinning(disk));
@@ -277,9 +277,8 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<f64> {
     Some(share(cores, in_flight, busiest))
 }
 
-fn per_second(measured: &Measurement, seconds: f64) -> Option<f64> {
-    let known = !measured.roles.is_empty() && measured.duration.get() > 0;
-    known.then(|| seconds / measured.duration.secs())
+fn per_second(cell: &CaseCell<'_>, measured: &Measurement, seconds: f64) -> Option<f64> {
+    Some(seconds / cell.loaded(measured)?).filter(|_| !measured.roles.is_empty())
 }
 
 /// Of a machine that was watched: its busiest disk tells how many requests were in flight.

@@ -11,6 +11,7 @@
 //! | what devices and arrays did: requests, bytes, busy time, the array's thread | accounting of devices | `arrays` |
 //! | direction, order, size and depth of what a load does | options; else events | `case`, `used` |
 //! | which part of a request is a CPU's work, with its bounds | accounting; samples | `cpu_share`, `waits` |
+//! | when the load of a trial ran, without its tool's beginning and end | the tool's own time; samples | [`loaded`] |
 //! | the machine as it was while trials ran | inventory, settings of trials | [`in_force`] |
 //! | which settings decide the frequency | inventory, options | `frequency_policy` |
 //!
@@ -23,6 +24,7 @@ pub mod cell_events;
 pub(crate) mod cpu_share;
 pub(crate) mod frequency_policy;
 pub mod in_force;
+pub mod loaded;
 pub(crate) mod meters;
 pub mod rates;
 pub mod residency;

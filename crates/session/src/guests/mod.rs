@@ -151,7 +151,7 @@ impl<'a> Guests<'a> {
             let detail = format!("a disk's server complained: {complaint}");
             trial.disturb(Disturbance { kind: "disk-server".into(), detail });
         }
-        Ok(TrialMade { trial, script, restored: RestoreReport::default() })
+        Ok(TrialMade { trial, script, restored: RestoreReport::default(), storage: None })
     }
 
     /// Takes in the files of a trial as they come; gives when it began to be paced.

@@ -116,8 +116,10 @@ fn made(
         lab: None,
         origin: None,
     };
+    let mut storage = None;
     match outcome {
         Ok((simulated, rows)) => {
+            storage = cell.stack.is_some().then(|| simulated.inventory.storage());
             rows.pour(staging.sink())
                 .map_err(|error| TrialError::Broken(Error::Refused(error.to_string())))?;
             trial.settings = simulated.settings;
@@ -139,7 +141,7 @@ fn made(
          flyball run \"${{1:?the study file}}\" --on sim --seed {}\n",
         machine.spec.name, plan.seed
     );
-    Ok(TrialMade { trial, script, restored: RestoreReport::default() })
+    Ok(TrialMade { trial, script, restored: RestoreReport::default(), storage })
 }
 
 type Outcome = std::result::Result<(Simulated, Rows), BenchError>;
