@@ -12,8 +12,8 @@ mod cpufreq;
 mod system;
 
 pub use block::{
-    BlockDevice, BlockKind, Crypt, DeviceMapper, JournalMode, Link, Loop, Md, MdMember, Mount, Queue,
-    WriteCache,
+    BlockDevice, BlockKind, Crypt, DeviceMapper, JournalMode, Link, LinkKind, Loop, Md, MdMember, Mount,
+    Queue, WriteCache,
 };
 pub use cpu::{CoreKind, CoreType, CpuList, CpuModel, Cpus, Node};
 pub use cpufreq::{AmdPstate, Cpufreq, Cpuidle, IdleState, IntelPstate, Policy, TimeInState};

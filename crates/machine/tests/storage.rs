@@ -2,7 +2,7 @@
 //! hand after `Documentation/admin-guide/md.rst`, `Documentation/ABI/stable/sysfs-block` and dmsetup(8).
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
-use domain::inventory::{BlockKind, DeviceMapper, Inventory, JournalMode, Loop, Md};
+use domain::inventory::{BlockKind, DeviceMapper, Inventory, JournalMode, LinkKind, Loop, Md};
 use domain::units::Bytes;
 use machine::RecordedMachine;
 use std::fs;
@@ -23,8 +23,14 @@ ro|/sys/devices/pci0/ata1/host0/block/sda/sda1/partition|1
 ro|/sys/devices/pci0/ata1/host0/block/sda/sda1/size|900
 ro|/sys/devices/pci0/ata1/host0/block/sda/sda1/dev|8:1
 ro|/sys/devices/pci0/ata1/host0/block/sda/sda1/start|63
-ro|/sys/devices/pci0/usb1/host1/block/sdb/size|1000
-ro|/sys/devices/pci0/usb1/host1/block/sdb/removable|1
+ro|/sys/class/ata_link/link1/sata_spd|3.0 Gbps
+ro|/sys/class/ata_device/dev1.0/id|@ID
+ro|/sys/devices/pci0/usb1/1-4/1-4.2/1-4.2:1.0/host1/block/sdb/size|1000
+ro|/sys/devices/pci0/usb1/1-4/1-4.2/1-4.2:1.0/host1/block/sdb/removable|1
+ro|/sys/bus/usb/devices/1-4/speed|480
+ro|/sys/bus/usb/devices/1-4/version|2.00
+ro|/sys/bus/usb/devices/1-4.2/speed|480
+ro|/sys/bus/usb/devices/1-4.2/version| 2.10
 ro|/sys/devices/pci0/nvme/nvme0/nvme0n1/size|2000
 ro|/sys/devices/pci0/current_link_speed|8.0 GT/s PCIe
 ro|/sys/devices/pci0/max_link_speed|16.0 GT/s PCIe
@@ -63,7 +69,7 @@ ro|/sys/devices/virtual/block/loop1/size|0
 
 const LINKS: &str = "\
 /sys/block/sda|../devices/pci0/ata1/host0/block/sda
-/sys/block/sdb|../devices/pci0/usb1/host1/block/sdb
+/sys/block/sdb|../devices/pci0/usb1/1-4/1-4.2/1-4.2:1.0/host1/block/sdb
 /sys/block/nvme0n1|../devices/pci0/nvme/nvme0/nvme0n1
 /sys/devices/pci0/nvme/nvme0/nvme0n1/device|../../nvme0
 /sys/devices/pci0/nvme/nvme0/device|../..
@@ -72,7 +78,7 @@ const LINKS: &str = "\
 /sys/block/loop0|../devices/virtual/block/loop0
 /sys/block/loop1|../devices/virtual/block/loop1
 /sys/devices/virtual/block/md127/slaves/sda1|../../../../pci0/ata1/host0/block/sda/sda1
-/sys/devices/virtual/block/md127/slaves/sdb|../../../../pci0/usb1/host1/block/sdb
+/sys/devices/virtual/block/md127/slaves/sdb|../../../../pci0/usb1/1-4/1-4.2/1-4.2:1.0/host1/block/sdb
 /sys/devices/virtual/block/dm-0/slaves/md127|../../md127
 ";
 
@@ -86,7 +92,8 @@ fn inventory() -> Inventory {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    put("sys/inlinefiles.txt", FILES);
+    // Words 0 to 75 of IDENTIFY DEVICE, and that of the speeds.
+    put("sys/inlinefiles.txt", &FILES.replace("@ID", &format!("{}850e", "0040 ".repeat(76))));
     put("sys/links.txt", LINKS);
     put("commands/0.txt", TABLE);
     put("proc/mounts", "/dev/mapper/luks-data /srv ext4 rw,data=journal 0 0\n/dev/root / ext4 rw 0 0\n");
@@ -148,8 +155,21 @@ fn a_partition_has_its_start_and_an_nvme_disk_its_link_and_node() {
     assert!(
         (link.bytes_a_second() - 1.969e9).abs() < 1e6 && (link.most_bytes_a_second() - 7.877e9).abs() < 1e6
     );
-    let sata = inventory.device("sda").unwrap();
-    assert_eq!((&sata.link, sata.node), (&None, None));
+    assert_eq!(inventory.device("sda").unwrap().node, None);
+}
+
+#[test]
+fn disks_on_sata_and_usb_have_the_speed_of_their_link_and_their_own() {
+    let inventory = inventory();
+    let link = |name: &str| {
+        let link = inventory.device(name).unwrap().link.clone().unwrap();
+        let rates = [link.bytes_a_second(), link.most_bytes_a_second()].map(|rate| (rate / 1e6).round());
+        (link.kind, link.speed, link.most_speed, rates)
+    };
+    assert_eq!(link("sda"), (LinkKind::Sata, 3000, 6000, [300.0, 600.0]));
+    // Its own, not that of the hub above it.
+    assert_eq!(link("sdb"), (LinkKind::Usb, 480, 5000, [53.0, 500.0]));
+    assert_eq!(inventory.device("md127").unwrap().link, None);
 }
 
 #[test]

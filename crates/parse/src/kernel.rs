@@ -2,6 +2,7 @@
 //!
 //! Everything here takes text that somebody else read, and never panics, whatever the text is.
 
+pub mod ata;
 pub mod cmdline;
 pub mod config;
 pub mod cpu_list;
@@ -17,6 +18,7 @@ pub mod pci;
 pub mod power;
 pub mod selection;
 pub mod tracepoint;
+pub mod usb;
 
 use domain::units::Hertz;
 use std::str::FromStr;
@@ -85,6 +87,8 @@ mod tests {
 
     fn feed_all(text: &str) {
         let _ = (number::<u64>(text), khz(text), flag(text), cpu_list::parse(text));
+        let _ = (ata::megatransfers(text), ata::most_megatransfers(text));
+        let _ = (usb::megabits(text), usb::version(text));
         let _ = cpuinfo::parse(text);
         let _ = cmdline::value(&cmdline::parse(text), text);
         let config = config::Config::parse(text);

@@ -34,19 +34,35 @@ pub struct BlockDevice {
     /// Where a partition begins on its disk.
     #[serde(rename = "start_bytes")]
     pub start: Option<Bytes>,
-    /// The PCIe link of an NVMe disk.
+    /// What an NVMe, SATA or USB disk is connected by.
     pub link: Option<Link>,
     /// The memory node that an NVMe disk is attached to; `None` also where the kernel knows none.
     pub node: Option<u32>,
 }
 
-/// A PCIe link: `Documentation/ABI/testing/sysfs-bus-pci` (`current_link_speed` and its neighbours).
+/// A kind of link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// `Documentation/ABI/testing/sysfs-bus-pci` (`current_link_speed` and its neighbours).
+    #[default]
+    Pcie,
+    /// `Documentation/ABI/testing/sysfs-ata`.
+    Sata,
+    /// `Documentation/ABI/stable/sysfs-bus-usb`.
+    Usb,
+}
+
+/// The link that a disk is connected by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// In transfers a second of each lane, in millions: `8000` of `8.0 GT/s PCIe`.
+    /// Of which kind; files of earlier versions have PCIe alone.
+    #[serde(default)]
+    pub kind: LinkKind,
+    /// In transfers a second of each lane, in millions: `8000` of `8.0 GT/s PCIe`, `6000` of `6.0 Gbps`.
     #[serde(rename = "speed_mt")]
     pub speed: u32,
-    /// The most that both ends can.
+    /// The most that both ends can; of SATA and USB the disk's end.
     #[serde(rename = "most_speed_mt")]
     pub most_speed: u32,
     /// Lanes.
@@ -58,17 +74,24 @@ pub struct Link {
 impl Link {
     /// Bytes a second that the line code leaves, one way; packets take some of them.
     pub fn bytes_a_second(&self) -> f64 {
-        Self::rate(self.speed, self.width)
+        self.rate(self.speed, self.width)
     }
 
     /// The same of the device's full speed and width.
     pub fn most_bytes_a_second(&self) -> f64 {
-        Self::rate(self.most_speed, self.most_width)
+        self.rate(self.most_speed, self.most_width)
     }
 
-    /// 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on (PCI Express Base Specification 3.0, 4.2).
-    fn rate(speed_mt: u32, width: u32) -> f64 {
-        let code = if speed_mt <= 5000 { 0.8 } else { 128.0 / 130.0 };
+    /// PCIe: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on (PCI Express Base Specification 3.0, 4.2). SATA:
+    /// 8b/10b (Serial ATA 3.0, 9.2). USB: 13 packets of 512 bytes in each of 8,000 microframes (USB 2.0,
+    /// table 5-10); 8b/10b at 5 Gbit/s, 128b/132b above (USB 3.1, 6.3.1).
+    fn rate(&self, speed_mt: u32, width: u32) -> f64 {
+        let code = match (self.kind, speed_mt) {
+            (LinkKind::Usb, ..=480) => return f64::from(speed_mt) / 480.0 * 13.0 * 512.0 * 8000.0,
+            (LinkKind::Sata, _) | (_, ..=5000) => 0.8,
+            (LinkKind::Pcie, _) => 128.0 / 130.0,
+            (LinkKind::Usb, _) => 128.0 / 132.0,
+        };
         f64::from(speed_mt) * 1e6 * code / 8.0 * f64::from(width)
     }
 }

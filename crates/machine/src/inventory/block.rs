@@ -3,12 +3,14 @@
 use super::Error;
 use super::md;
 use super::reader::{Reader, parsed};
-use domain::inventory::{BlockDevice, BlockKind, DeviceMapper, Link, Loop, Mount, Queue, WriteCache};
+use domain::inventory::{
+    BlockDevice, BlockKind, DeviceMapper, Link, LinkKind, Loop, Mount, Queue, WriteCache,
+};
 use domain::order;
 use domain::units::Bytes;
 use parse::kernel::dm::{self, Target};
 use parse::kernel::pci::megatransfers;
-use parse::kernel::selection;
+use parse::kernel::{ata, selection, usb};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -60,6 +62,7 @@ fn natural(name: &str) -> (&str, u64) {
 
 fn disk(reader: &Reader, name: &str, folder: &str, tables: &Tables) -> Result<BlockDevice, Error> {
     let at = |file: &str| format!("{folder}/{file}");
+    let target = reader.link(folder);
     Ok(BlockDevice {
         name: name.to_owned(),
         kind: kind(reader, name, folder, tables)?,
@@ -68,27 +71,87 @@ fn disk(reader: &Reader, name: &str, folder: &str, tables: &Tables) -> Result<Bl
         size: size(reader, folder)?,
         read_only: reader.flag(&at("ro"))?,
         removable: reader.flag(&at("removable"))?,
-        transport: reader.link(folder).and_then(|target| transport(&target)).map(str::to_owned),
+        transport: target.as_deref().and_then(transport).map(str::to_owned),
         model: model(reader, folder),
         serial: serial(reader, folder),
         wwn: reader.text(&at("wwid")).or_else(|| reader.text(&at("device/wwid"))),
         queue: Some(queue(reader, folder)?),
         start: None,
-        link: link(reader, &at("device/device"))?,
+        link: match (pcie(reader, &at("device/device"))?, &target) {
+            (None, Some(target)) => {
+                sata(reader, target)?.map_or_else(|| usb(reader, target), |it| Ok(Some(it)))?
+            }
+            (known, _) => known,
+        },
         // -1 where the firmware names none.
         node: reader.text(&at("device/device/numa_node")).and_then(|node| node.parse().ok()),
     })
 }
 
 /// The PCIe link of the device behind an NVMe controller; `None` for a disk that is behind none.
-fn link(reader: &Reader, device: &str) -> Result<Option<Link>, Error> {
+fn pcie(reader: &Reader, device: &str) -> Result<Option<Link>, Error> {
     let speed = |name: &str| reader.parsed(&format!("{device}/{name}_link_speed"), megatransfers);
     let width = |name: &str| reader.number(&format!("{device}/{name}_link_width"));
     let of = |speed: Option<Option<u32>>, width: Option<u32>| speed.flatten().zip(width);
     let current = of(speed("current")?, width("current")?);
     let most = of(speed("max")?, width("max")?);
     let known = current.zip(most).filter(|((_, width), (_, most))| *width > 0 && *most > 0);
-    Ok(known.map(|((speed, width), (most_speed, most_width))| Link { speed, most_speed, width, most_width }))
+    let link = |((speed, width), (most_speed, most_width))| Link {
+        kind: LinkKind::Pcie,
+        speed,
+        most_speed,
+        width,
+        most_width,
+    };
+    Ok(known.map(link))
+}
+
+/// The SATA link of a disk, by its path below `/sys/devices`: `…/ata1/host0/target0:0:0/…`. `None` behind a
+/// port multiplier, where several disks have one port, and on a parallel cable.
+fn sata(reader: &Reader, target: &Path) -> Result<Option<Link>, Error> {
+    let port = parts(target).find_map(|part| part.strip_prefix("ata")?.parse::<u32>().ok());
+    let Some(port) = port else { return Ok(None) };
+    if reader.exists(&format!("/sys/class/ata_link/link{port}.0")) {
+        return Ok(None);
+    }
+    let speed = reader.parsed(&format!("/sys/class/ata_link/link{port}/sata_spd"), ata::megatransfers)?;
+    let most = reader.parsed(&format!("/sys/class/ata_device/dev{port}.0/id"), ata::most_megatransfers)?;
+    Ok(speed.zip(most.flatten()).map(|(speed, most)| Link {
+        kind: LinkKind::Sata,
+        speed,
+        most_speed: most.max(speed),
+        width: 1,
+        most_width: 1,
+    }))
+}
+
+/// The link of a disk on USB, by its path below `/sys/devices`: `…/usb2/2-1/2-1:1.0/host6/…`. A device for
+/// USB 3 that is connected by USB 2 says that it is made for 2.1 (USB 3.1, 9.6.1).
+fn usb(reader: &Reader, target: &Path) -> Result<Option<Link>, Error> {
+    let is_device = |part: &&str| {
+        let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        part.split_once('-').is_some_and(|(bus, ports)| number(bus) && ports.split('.').all(number))
+    };
+    let Some(device) = parts(target).filter(is_device).last() else { return Ok(None) };
+    let folder = format!("/sys/bus/usb/devices/{device}");
+    let speed = reader.parsed(&format!("{folder}/speed"), usb::megabits)?.flatten();
+    let version = reader.parsed(&format!("{folder}/version"), usb::version)?;
+    Ok(speed.zip(version).map(|(speed, version)| Link {
+        kind: LinkKind::Usb,
+        speed,
+        most_speed: if version >= USB_2_1 { speed.max(SUPER_SPEED) } else { speed },
+        width: 1,
+        most_width: 1,
+    }))
+}
+
+const USB_2_1: (u8, u8) = (2, 10);
+
+/// Of USB 3.0, in millions of bits a second.
+const SUPER_SPEED: u32 = 5000;
+
+fn parts(path: &Path) -> impl Iterator<Item = &str> {
+    path.components().filter_map(|part| part.as_os_str().to_str())
 }
 
 fn partitions(reader: &Reader, disk: &str, folder: &str) -> Result<Vec<BlockDevice>, Error> {
