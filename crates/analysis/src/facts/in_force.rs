@@ -11,8 +11,7 @@ use domain::trial::Trial;
 use domain::units::{Bytes, Hertz};
 
 /// The inventory with the settings that all valid trials had in force alike, as they were read back. What
-/// differs between them is for the comparison of cells; what an inventory has no field for, and idle states
-/// that were disabled by name, are as they were.
+/// differs between them is for the comparison of cells; what an inventory has no field for is as it was.
 pub fn in_force(inventory: &Inventory, trials: &[Trial]) -> Inventory {
     let mut machine = inventory.clone();
     for record in alike(trials) {
@@ -50,6 +49,11 @@ fn apply(machine: &mut Inventory, setting: &SettingName, path: &str, value: &str
         let states = machine.cpuidle.iter_mut().flat_map(|idle| &mut idle.states);
         let too_deep = |state: &&mut IdleState| state.latency.is_some_and(|latency| latency > limit);
         states.filter(too_deep).for_each(|state| state.disabled = state.cpus.clone());
+    }
+    if let Some(state) = setting.name.strip_prefix("idle.").and_then(|rest| rest.strip_suffix(".disable")) {
+        let states = machine.cpuidle.iter_mut().flat_map(|idle| &mut idle.states);
+        let named = states.filter(|known| is_called(known, state));
+        named.for_each(|state| of_idle_state(state, object, value == "1"));
     }
     if machine.kernel.sysctls.contains_key(&setting.name) {
         machine.kernel.sysctls.insert(setting.name.clone(), value.to_owned());
@@ -92,6 +96,21 @@ fn of_frequency(cpufreq: &mut Cpufreq, name: &str, object: Option<&str>, path: &
         let shared = cpufreq.tunables.entry(governor.to_owned()).or_default();
         shared.insert(tunable.to_owned(), value.to_owned());
     }
+}
+
+/// Whether `C6` or `state3` is this idle state.
+fn is_called(state: &IdleState, name: &str) -> bool {
+    state.name.eq_ignore_ascii_case(name) || name == format!("state{}", state.index)
+}
+
+/// Of one CPU, or of all that have the state.
+fn of_idle_state(state: &mut IdleState, cpu: Option<&str>, is_disabled: bool) {
+    let cpu = cpu.map(|name| name.strip_prefix("cpu").and_then(|number| number.parse::<u32>().ok()));
+    let is_meant = |number: u32| cpu.is_none_or(|cpu| cpu == Some(number));
+    let after = |number: &u32| {
+        if is_meant(*number) { is_disabled } else { state.disabled.contains(*number) }
+    };
+    state.disabled = state.cpus.iter().filter(after).collect();
 }
 
 fn is_of(policy: &Policy, object: &str) -> bool {
@@ -226,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_latency_forbids_what_takes_longer_to_leave() {
+    fn idle_states_are_disabled_by_their_names_and_by_a_limit_of_latency() {
         let cpus = CpuList::parse("0-1").unwrap();
         let state = |index, us| IdleState {
             index,
@@ -244,6 +263,15 @@ mod tests {
             states: vec![state(1, 2), state(2, 90)],
         };
         let machine = Inventory { cpuidle: Some(cpuidle), ..bare_machine() };
+        let by_name = |settings: &[(&str, &str, &str)]| -> Vec<CpuList> {
+            let states = in_force(&machine, &made(settings)).cpuidle.unwrap().states;
+            states.into_iter().map(|state| state.disabled).collect()
+        };
+        let one = CpuList::parse("1").unwrap();
+        assert_eq!(by_name(&[("idle.c2.disable@cpu1", "", "1")]), [CpuList::default(), one]);
+        assert_eq!(by_name(&[("idle.state1.disable", "", "1")]), [cpus.clone(), CpuList::default()]);
+        let both = [("idle.C2.disable", "", "1"), ("idle.C2.disable@cpu0", "", "0")];
+        assert_eq!(by_name(&both)[1], CpuList::parse("1").unwrap());
         let limited = in_force(&machine, &made(&[("cpu_dma_latency", "", "20")])).cpuidle.unwrap();
         let disabled: Vec<bool> = limited.states.iter().map(|state| state.disabled == cpus).collect();
         assert_eq!(disabled, [false, true]);
