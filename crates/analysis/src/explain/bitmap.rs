@@ -1,6 +1,6 @@
 //! The write-intent bitmap of an array: shown where a study varied it; likely where the disks of a mirror
 //! write more than the copies need, or those of an array with parity more than data and parity, and the array
-//! waits for that.
+//! waits for that; possible where a load that writes in order comes to so many regions of it.
 //!
 //! Sources: md(4), "BITMAP WRITE-INTENT LOGGING"; drivers/md/md-bitmap.c (`bitmap_startwrite`,
 //! `bitmap_unplug`); mdadm(8), `--bitmap-chunk`.
@@ -14,12 +14,12 @@ use crate::words::percent;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::WriteCache;
 use domain::stack::MdLevel;
-use domain::units::{Unit, significant};
+use domain::units::{Bytes, Unit, significant};
 
 pub(super) const RULE: Rule = Rule {
     name: "bitmap",
     doc: "An array's write-intent bitmap costs writes of its own before the data are written.",
-    needs: "cells that differ in the bitmap alone; else what an array and its members did in trials, and the array's copies or level",
+    needs: "cells that differ in the bitmap alone; else what an array and its members did in trials, and the array's copies, level or bitmap chunk",
     source: "md(4); drivers/md/md-bitmap.c (`bitmap_startwrite`, `bitmap_unplug`); mdadm(8)",
     yields_to: &[],
     run,
@@ -75,7 +75,92 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         arrays.filter_map(|array| Some((cell, Further::of(case, &array, cell)?, array))).collect::<Vec<_>>()
     });
     let most = found.max_by(|(_, a, _), (_, b, _)| a.waiting.total_cmp(&b.waiting));
-    most.map(|(cell, further, array)| finding(case, cell, &further, &array)).into_iter().collect()
+    if let Some((cell, further, array)) = most {
+        return vec![finding(case, cell, &further, &array)];
+    }
+    let passed = cells.iter().flat_map(|cell| {
+        let arrays = arrays(case, cell).into_iter();
+        arrays.filter_map(|array| Some((cell, Regions::of(case, &array, cell)?, array))).collect::<Vec<_>>()
+    });
+    let most = passed.max_by(|(_, a, _), (_, b, _)| a.waiting.total_cmp(&b.waiting));
+    most.map(|(cell, regions, array)| by_regions(case, cell, &regions, &array)).into_iter().collect()
+}
+
+/// What writes in order ask of the bitmap: each region that they come to has a bit to be set. Those that are
+/// in flight together, and in the stripe cache together, may share an update.
+struct Regions {
+    /// Of the array, that a bit stands for.
+    chunk: Bytes,
+    /// Updates a second, at the least.
+    updates: f64,
+    /// The least share of the time in which one was waited for.
+    waiting: f64,
+}
+
+impl Regions {
+    fn of(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+        if array.has_bitmap != Some(true) || synchronising(cell, &array.name).is_some() {
+            return None;
+        }
+        let (own, chunk) = (cell.did(&array.name)?, array.bitmap_chunk?);
+        let cached = array.stripe_cache_size.filter(|_| array.level.has_parity());
+        let cached = cached.map_or(f64::INFINITY, |size| array.cached(size));
+        let together = cell.bytes_in_flight()?.min(cached).max(chunk.get() as f64);
+        let updates = own.written / together;
+        let members = array.members_did(cell)?;
+        let written = members.iter().filter(|(_, did)| did.writes > 0.0);
+        let slowest =
+            written.map(|(name, did)| of_a_write(case, cell, name, did)).fold(forced(case, array), f64::max);
+        let waiting = (updates * slowest).min(1.0);
+        let counts = cell.writes_in_order() && array.waited_for(cell)? >= MIN_WAITED;
+        (counts && waiting >= MIN_WAITING).then_some(Self { chunk, updates, waiting })
+    }
+}
+
+/// Seconds that an update takes the slowest kind of disk of an array at the least, which writes out its cache
+/// for it; 0 where that is not known.
+fn forced(case: &Case<'_>, array: &Array) -> f64 {
+    if rotates(case, array) {
+        OF_A_PLATTER
+    } else if has_volatile_cache(case, array) {
+        OF_FLASH
+    } else {
+        0.0
+    }
+}
+
+fn by_regions(case: &Case<'_>, cell: &CaseCell<'_>, regions: &Regions, array: &Array) -> Finding {
+    let (what, undo) = BY_HAND;
+    let name = &array.name;
+    let Regions { chunk, updates, waiting } = regions;
+    let source = format!("/proc/diskstats in {}", cell.source());
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "the bitmap of {name} has a bit for each {chunk}: writes of {} in order may wait for {} updates of it a second",
+            cell.named(),
+            significant(*updates)
+        ),
+        reason: REASON.into(),
+        evidence: vec![
+            evidence("bitmap chunk", chunk.to_string(), array.source.clone()),
+            evidence(
+                "updates a second, where all that is in flight and in the stripe cache shares one",
+                significant(*updates),
+                source,
+            ),
+            evidence(
+                "time in which one of these was waited for, at least",
+                percent(*waiting),
+                "the time of a member's write",
+            ),
+        ],
+        confidence: Confidence::Possible,
+        gain: None,
+        remedy: Some(Remedy { what: what.replace("mdN", name), settings: vec![], undo: undo.into() }),
+        next: case.show_again(),
+        compared: vec![],
+    }
 }
 
 /// Pages that members write beyond what the array was given.
@@ -101,15 +186,10 @@ impl Further {
         let written = members.iter().map(|(_, did)| did.written).sum::<f64>();
         let times = most_for_a_byte(array, cell, &own, &members)?;
         let pages = (written - own.written * times) / PAGE;
-        let forced = if rotates(case, array) {
-            OF_A_PLATTER
-        } else if has_volatile_cache(case, array) {
-            OF_FLASH
-        } else {
-            0.0
-        };
-        let slowest =
-            members.iter().map(|(name, did)| of_a_write(case, cell, name, did)).fold(forced, f64::max);
+        let slowest = members
+            .iter()
+            .map(|(name, did)| of_a_write(case, cell, name, did))
+            .fold(forced(case, array), f64::max);
         let waiting = (pages / members.len() as f64 * slowest).min(1.0);
         let source = format!("/proc/diskstats in {}", cell.source());
         let rate = |bytes| Unit::BytesPerSecond.show(bytes);
@@ -313,6 +393,41 @@ mod tests {
             findings(RULE, &data, Some(&machine(bitmap)), None).len()
         };
         assert_eq!([of(140, "+8"), of(101, "+8"), of(140, "none")], [1, 0, 0]);
+    }
+
+    #[test]
+    fn writes_in_order_come_to_many_regions_of_a_small_bitmap_chunk() {
+        let of = |options: &str, chunk: Option<u64>, cache: u32| {
+            let md = Md {
+                level: Some("raid5".into()),
+                bitmap: Some("+8".into()),
+                bitmap_chunk: chunk.map(Bytes::from_kib),
+                stripe_cache_size: Some(cache),
+                ..Md::default()
+            };
+            let machine = with_array(md, true, &["sda", "sdb", "sdc"]);
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 3e7)]);
+            // A third is read before it is written, so that writes beyond data and parity are not known.
+            let member = |name| (name, 80, 4 << 20, 120, 17 << 20, 500);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 240, 30 << 20, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            findings(RULE, &data, Some(&machine), None).pop()
+        };
+        let deep = "rw=write bs=128k ioengine=libaio iodepth=32 direct=1";
+        // 30 MiB a second, of which 256 stripes of 8 KiB are in the cache at once: 15 updates of 8.3 ms.
+        let found = of(deep, Some(64), 256).unwrap();
+        assert_eq!(
+            found.title,
+            "the bitmap of md0 has a bit for each 64 KiB: writes of w0 in order may wait for 15.0 updates of it a second"
+        );
+        assert_eq!((found.confidence, found.evidence[2].figure.as_str()), (Confidence::Possible, "12.5%"));
+        assert_eq!(of(deep, Some(64 << 10), 256), None);
+        assert_eq!(of(deep, None, 256), None);
+        assert_eq!(of("rw=randwrite bs=128k ioengine=libaio iodepth=32 direct=1", Some(64), 256), None);
+        // Eight times as many stripes, and the requests in flight are what bounds it: 4 MiB.
+        assert_eq!(of(deep, Some(64), 2048), None);
     }
 
     #[test]

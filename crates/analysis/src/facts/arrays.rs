@@ -151,6 +151,8 @@ pub(crate) struct Array {
     pub level: MdLevel,
     pub chunk: Option<Bytes>,
     pub has_bitmap: Option<bool>,
+    /// What a bit of its bitmap stands for.
+    pub bitmap_chunk: Option<Bytes>,
     pub stripe_cache_size: Option<u32>,
     /// Copies of each block, of RAID1 and RAID10; `None` where that is not known.
     pub copies: Option<u32>,
@@ -280,6 +282,7 @@ fn inspected(device: &BlockDevice) -> Option<Array> {
         level,
         chunk: md.chunk,
         has_bitmap: md.bitmap.as_ref().map(|place| place != "none"),
+        bitmap_chunk: md.bitmap_chunk,
         stripe_cache_size: md.stripe_cache_size,
         copies: copies(level, md),
         missing: md.degraded.unwrap_or(0),
@@ -326,6 +329,7 @@ fn of_study(cell: &CaseCell<'_>) -> Option<Array> {
         level: md.level,
         chunk: md.chunk,
         has_bitmap: Some(md.bitmap != Bitmap::None),
+        bitmap_chunk: md.bitmap_chunk,
         stripe_cache_size: md.stripe_cache_size,
         copies,
         missing: md.missing,
