@@ -1,6 +1,6 @@
 //! A machine's load in the lab: a guest with a real kernel, by the commands that a user types.
 //!
-//! A machine with a frequency driver has CPUs of 140 million instructions a second, on a clock that is five
+//! A machine with a frequency driver has CPUs of 128 million instructions a second, on a clock that is eight
 //! times slower than the host's. One without is as fast as the emulator, on the host's clock.
 //!
 //! Runs are kept: a load whose study is the same is not run again, and what was run is judged by the rules
@@ -217,7 +217,7 @@ pub fn study(recipe: &Recipe) -> String {
         Driver::None => None,
     };
     if let Some(table) = table {
-        let _ = writeln!(text, "pstates = \"{table}\"\npace = 28e6\ndilation = 5");
+        let _ = writeln!(text, "pstates = \"{table}\"\npace = 16e6\ndilation = 8");
     }
     let mut disks = |name: &str, model: &str, count: u32| {
         let _ = writeln!(
