@@ -89,11 +89,25 @@ impl CaseCell<'_> {
         thread.cpu.secs() - prepared.map_or(0.0, |_| self.prepared(measured))
     }
 
-    /// The same of a role.
+    /// The same of a role. Threads that serve I/O worked for the load; others, as the recorder's, did what they
+    /// do all the time.
     pub(crate) fn role_while_loaded(&self, measured: &Measurement, role: Role) -> f64 {
         let used = measured.roles.get(&role).map_or(0.0, |cpu| cpu.secs());
-        let prepared = if role == Role::Workload { self.prepared(measured) } else { 0.0 };
-        (used - prepared).max(0.0)
+        match role {
+            Role::Workload => (used - self.prepared(measured)).max(0.0),
+            Role::Array
+            | Role::Crypt
+            | Role::Journal
+            | Role::Writeback
+            | Role::Loop
+            | Role::Block
+            | Role::Kworker
+            | Role::Interrupt => used,
+            Role::Kernel | Role::Flyball | Role::Other | Role::Beside => {
+                let whole = measured.duration.secs();
+                used * self.loaded(measured).unwrap_or(whole) / whole.max(f64::MIN_POSITIVE)
+            }
+        }
     }
 
     /// CPU seconds that the tool's first thread took before the load, at most; 0 where it is the only one.
@@ -140,8 +154,9 @@ mod tests {
                 thread(70, "fio", Role::Workload, 700),
                 thread(60, "fio", Role::Workload, 900),
             ];
-            measured.roles =
-                [(Role::Workload, Nanos::from_millis(1600)), (Role::Array, Nanos::from_millis(800))].into();
+            measured.roles = [(Role::Workload, 1600), (Role::Array, 800), (Role::Flyball, 600)]
+                .map(|(role, ms)| (role, Nanos::from_millis(ms)))
+                .into();
         }
         data
     }
@@ -155,14 +170,15 @@ mod tests {
     #[test]
     fn what_the_tool_did_before_its_load_is_no_part_of_it() {
         let data = one_of_two("rw=randwrite bs=4k");
-        let (seconds, workload, array) = with_cell(&data, |cell, measured| {
-            let role = |role| cell.role_while_loaded(measured, role);
-            (cell.loaded(measured), role(Role::Workload), role(Role::Array))
-        });
-        assert_eq!(seconds, Some(1.0));
+        let of_role = |role| with_cell(&data, |cell, measured| cell.role_while_loaded(measured, role));
+        let is =
+            |role, seconds: f64| assert!((of_role(role) - seconds).abs() < 1e-9, "{role}: {}", of_role(role));
+        assert_eq!(with_cell(&data, |cell, measured| cell.loaded(measured)), Some(1.0));
         // The first thread's 0.9 s were before.
-        assert!((workload - 0.7).abs() < 1e-9, "{workload}");
-        assert!((array - 0.8).abs() < 1e-9, "{array}");
+        is(Role::Workload, 0.7);
+        is(Role::Array, 0.8);
+        // The recorder samples all the time.
+        is(Role::Flyball, 0.3);
         let busiest = with_cell(&data, |cell, _| cell.busiest_of_load());
         assert!((busiest - 0.7).abs() < 1e-9, "{busiest}");
         let cores = with_cell(&data, |cell, _| cell.cores(&[Role::Workload, Role::Array])).unwrap();
