@@ -5,7 +5,7 @@
 //! `Documentation/admin-guide/device-mapper/dm-crypt.rst`.
 
 use crate::block::{QueueSpec, Scheduler};
-use crate::md::{ArraySpec, ParitySpec};
+use crate::md::{ArraySpec, BitmapSpec, ParitySpec};
 use disks::DiskSpec;
 use disks::spec::MediumSpec;
 use domain::inventory::{
@@ -157,6 +157,7 @@ pub(super) fn array(
         degraded: Some(missing as u32),
         raid_disks: Some(geometry.members()),
         bitmap: Some(if options.bitmap == Bitmap::None { "none" } else { "+8" }.to_owned()),
+        bitmap_chunk: BitmapSpec::of(options).map(|bitmap| bitmap.chunk),
         stripe_cache_size: parity.map(|parity| parity.stripe_cache_size),
         group_thread_count: parity.map(|parity| parity.group_threads),
         members: below.iter().take(there).enumerate().map(member).collect(),
