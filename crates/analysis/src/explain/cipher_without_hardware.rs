@@ -47,6 +47,10 @@ const WORDS: Words = Words {
 /// frequency, by which the cycles are counted; software does not.
 const MIN_CYCLES: f64 = 10.0;
 
+/// No cipher in software takes so many: what does is something else, as a clock that is slower than the CPU's
+/// nominal one.
+const MAX_CYCLES: f64 = 1000.0;
+
 /// What instructions of the CPU take of a byte; assumed, on the high side (`cryptsetup benchmark` shows 1
 /// to 3).
 const WITH_INSTRUCTIONS: f64 = 3.0;
@@ -113,7 +117,11 @@ impl Cost {
         let cycles = (cores * frequency.hz() as f64 - it.did.requests() * of_a_request) / bytes;
         let is_single = cell.profile().depth == Some(1) && cell.profile().is_direct();
         let least = MIN_CORES[usize::from(is_single)];
-        (cores >= least && cycles >= MIN_CYCLES).then_some(Self { cycles, cores, of_all })
+        (cores >= least && (MIN_CYCLES..=MAX_CYCLES).contains(&cycles)).then_some(Self {
+            cycles,
+            cores,
+            of_all,
+        })
     }
 }
 
@@ -255,6 +263,8 @@ mod tests {
         assert!(of(900, 2000, 2_048_000_000, &machine).is_empty());
         assert!(of(900, 180_000, 92_160_000, &machine).is_empty());
         assert!(of(90, 10, 10_240_000, &machine).is_empty());
+        // Three thousand cycles a byte are no cipher's.
+        assert!(of(900, 100, 900_000, &machine).is_empty());
     }
 
     #[test]

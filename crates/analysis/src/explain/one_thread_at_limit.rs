@@ -15,6 +15,7 @@ use crate::facts::frequency_policy::highest;
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::BlockKind;
+use domain::outcome::Better;
 use domain::setting::{SettingName, SettingRequest};
 use domain::stack::MdLevel;
 use domain::trace::Role;
@@ -75,7 +76,9 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let mut found: Vec<(Role, Finding)> = Vec::new();
     for cell in &cells {
         let Some((name, role, share)) = busiest(cell).filter(|it| is_limit(case, it, cell)) else { continue };
-        if is_told(role) {
+        // One that has the rate that it asks for is held back by nothing.
+        let is_paced = cell.keeps_its_pace() && case.summary.better == Better::Higher;
+        if is_told(role) || is_paced {
             continue;
         }
         match found.iter_mut().find(|(known, _)| *known == role) {
@@ -104,7 +107,7 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
         busy.is_some_and(|busy| busy < DISKS_AT_LIMIT) || busy.is_some() && !rotates(case, array)
     };
     let is_earlier = || is_waited_for() && array.is_some_and(have_time);
-    if !has_parity || !many || !is_earlier() {
+    if !has_parity || !many || !is_earlier() || waits_for_room(case, cell) {
         return *share >= AT_LIMIT;
     }
     // Beside a resync nobody can tell which reads are for writes.
@@ -126,6 +129,22 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
     };
     share / (1.0 - interrupted(case, cell)) >= STRIPES_WAIT && reads_first || gains()
 }
+
+/// Whether many direct writes in flight wait for room in the caches of flash: half of all are done in less than
+/// half of the mean. Those that wait for a thread, or for what is read before them, take alike.
+fn waits_for_room(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
+    let is_deep = cell.profile().depth >= Some(DEEP) && cell.profile().is_direct() && !cell.is_synced();
+    let times = cell.metric("latency_mean").zip(cell.metric("latency_p50"));
+    let few_take_long = times.is_some_and(|(mean, half)| half > 0.0 && mean >= SLOWER_HALF * half);
+    let all = arrays(case, cell);
+    is_deep && cell.profile().writes() && few_take_long && !all.iter().any(|array| rotates(case, array))
+}
+
+/// So many in flight hide what one of them finds in the stripe cache and another does not.
+const DEEP: u32 = 8;
+
+/// Writes that take so many times as long in the mean as half of them do.
+const SLOWER_HALF: f64 = 2.0;
 
 /// The share of a CPU's time that interrupts take, mean over all: a thread that runs there has the rest of
 /// it.
@@ -404,6 +423,37 @@ mod tests {
         assert!(of(1, (300, true), 700).is_empty(), "one stripe at a time");
         assert!(of(32, (950, true), 700).is_empty(), "the disks have no time");
         assert!(of(32, (300, true), 400).is_empty(), "a stripe waits for others than the thread");
+    }
+
+    #[test]
+    fn a_load_at_its_rate_and_one_that_waits_for_room_in_flash_are_held_back_by_no_thread() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use domain::inventory::Md;
+        let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
+        let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+        let of = |options: &str, used_ms: u64, latencies: [f64; 2]| {
+            let mut data = fio_run(&[options], |cell, block| {
+                let [mean, half] = latencies;
+                vec![
+                    ("throughput", about(1e8, cell, block)),
+                    ("iops", 100.0),
+                    ("latency_mean", mean),
+                    ("latency_p50", half),
+                ]
+            });
+            let member = |name| (name, 70, 286_720, 70, 286_720, 950);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 100, 409_600, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, used_ms);
+            findings(RULE, &data, Some(&machine), Some("md0")).len()
+        };
+        let deep = "rw=randwrite bs=4k direct=1 ioengine=libaio iodepth=32";
+        assert_eq!([of(deep, 700, [4e-4, 3e-4]), of(deep, 700, [4e-4, 1.9e-4])], [1, 0]);
+        assert_eq!(of(deep, 950, [4e-4, 1.9e-4]), 1, "it is at its core's limit");
+        assert_eq!(of(&format!("{deep} rate_iops=100"), 950, [4e-4, 3e-4]), 0);
+        assert_eq!(of(&format!("{deep} rate_iops=200"), 950, [4e-4, 3e-4]), 1, "it does not reach its rate");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! One disk of an array is slower than the others: it is busy while they wait for it.
 //!
 //! All members of a stripe have to answer before a request of the array is done, so that the array is as fast
-//! as its slowest disk.
+//! as its slowest disk. A read of a mirror is answered by one: where the slow disk is not spinning, or another
+//! is not, it is given few, and those take many times as long.
 //!
 //! Sources: `Documentation/admin-guide/iostats.rst` (`io_ticks`); drivers/md/raid5.c (`handle_stripe`),
 //! raid10.c.
@@ -35,7 +36,9 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
     let found = cells.iter().flat_map(|cell| {
         let arrays = arrays(case, cell).into_iter();
-        arrays.filter_map(|array| Some((cell, Slowest::of(case, &array, cell)?, array))).collect::<Vec<_>>()
+        let slowest =
+            |array: &Array| Slowest::of(case, array, cell).or_else(|| Slowest::of_reads(array, cell));
+        arrays.filter_map(|array| Some((cell, slowest(&array)?, array))).collect::<Vec<_>>()
     });
     let worst = found.max_by(|(_, a, _), (_, b, _)| a.times.total_cmp(&b.times));
     worst.map(|(cell, slowest, array)| finding(case, cell, &slowest, &array)).into_iter().collect()
@@ -56,7 +59,20 @@ struct Slowest {
     others_busy: f64,
     /// How many times as long a request of it takes.
     times: f64,
+    /// Why the array waits for it.
+    reason: &'static str,
 }
+
+const ALL_ANSWER: &str = "A request of the array is done when the last of its disks has answered. This disk takes longer for about as many \
+requests: it may be another model, repeat reads that fail, sit on a slower link, or serve somebody else.";
+
+const ONE_ANSWERS: &str = "A read of a mirror is given to one disk. This one is given few, for it has requests in flight for nearly all of the \
+time; whoever gets it waits many times as long. It may be another model, repeat reads that fail, or sit on a slower link.";
+
+/// A disk that is given few of the reads is slow where it is busy for so much of the time, and takes so many
+/// times as long for one.
+const ALWAYS_BUSY: f64 = 0.9;
+const MANY_TIMES: f64 = 10.0;
 
 impl Slowest {
     fn of(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
@@ -85,7 +101,28 @@ impl Slowest {
         let alike = (has_as_many || has_as_much) && does_the_same;
         let least = MIN_TIMES[usize::from(is_another_model(case, array, name))];
         let slow = known && array.waited_for(cell)? >= MIN_WAITED && times >= least && alike;
-        slow.then(|| Self { name: (*name).to_owned(), did: *did, others_busy: busy, times })
+        slow.then(|| Self {
+            name: (*name).to_owned(),
+            did: *did,
+            others_busy: busy,
+            times,
+            reason: ALL_ANSWER,
+        })
+    }
+
+    /// Of a mirror that is read: the kernel chooses the disk with the fewest requests in flight where any is
+    /// no spinning one (raid1-10.c, `read_balance`), so that a slow one is given few.
+    fn of_reads(array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+        let own = cell.did(&array.name).filter(|own| own.reads > 0.0 && own.writes == 0.0)?;
+        let members = array.members_did(cell).filter(|_| array.copies > Some(1) && own.requests() > 0.0)?;
+        let of_read = |did: &Did| did.busy / did.reads.max(f64::MIN_POSITIVE);
+        let read = members.iter().filter(|(_, did)| did.reads > 0.0 && did.writes == 0.0);
+        let (name, did) = read.clone().max_by(|(_, a), (_, b)| of_read(a).total_cmp(&of_read(b)))?;
+        let others: Vec<&Did> = read.filter(|(other, _)| other != name).map(|(_, did)| did).collect();
+        let times = of_read(did) / others.iter().map(|did| of_read(did)).fold(0.0, f64::max);
+        let others_busy = median(&others.iter().map(|did| did.busy).collect::<Vec<_>>())?;
+        let slow = array.waited_for(cell)? >= MIN_WAITED && did.busy >= ALWAYS_BUSY && times >= MANY_TIMES;
+        slow.then(|| Self { name: (*name).to_owned(), did: *did, others_busy, times, reason: ONE_ANSWERS })
     }
 }
 
@@ -97,7 +134,7 @@ fn is_another_model(case: &Case<'_>, array: &Array, name: &str) -> bool {
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, slowest: &Slowest, array: &Array) -> Finding {
-    let Slowest { name, did, others_busy, times } = slowest;
+    let Slowest { name, did, others_busy, times, reason } = slowest;
     let source = format!("/proc/diskstats in {}", cell.source());
     Finding {
         rule: RULE.name,
@@ -107,14 +144,16 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, slowest: &Slowest, array: &Arra
             percent(did.busy),
             percent(*others_busy)
         ),
-        reason: "A request of the array is done when the last of its disks has answered. This disk takes longer for about as many \
-requests: it may be another model, repeat reads that fail, sit on a slower link, or serve somebody else."
-            .into(),
+        reason: (*reason).into(),
         evidence: vec![
             evidence(format!("time in which {name} was busy"), percent(did.busy), source.clone()),
             evidence("the same of the other members, median", percent(*others_busy), source.clone()),
             evidence(format!("requests of {name}"), Unit::PerSecond.show(did.requests()), source.clone()),
-            evidence("busy time for the same work, against the slowest of the others", format!("{} times", significant(*times)), source),
+            evidence(
+                "busy time for the same work, against the slowest of the others",
+                format!("{} times", significant(*times)),
+                source,
+            ),
         ],
         confidence: Confidence::Likely,
         gain: None,
@@ -163,6 +202,25 @@ mod tests {
         let found = findings(RULE, &disks([(100, 150), (98, 970), (101, 140)]), Some(&machine()), None);
         assert_eq!(found.len(), 1, "{found:#?}");
         assert_eq!(found[0].title, "md0 waits for sdb: it was busy 97% of the time, the other disks 14.5%");
+    }
+
+    #[test]
+    fn a_disk_of_a_mirror_that_takes_many_times_as_long_for_the_few_reads_it_is_given_is_named() {
+        let of = |level: &str, [few, busy_ms]: [u64; 2]| {
+            let md = Md { level: Some(level.into()), raid_disks: Some(2), ..Md::default() };
+            let machine = with_array(md, false, &["sda", "sdb"]);
+            let mut data = fio_run(&["rw=randread bs=4k direct=1"], |_, _| vec![("throughput", 4e6)]);
+            let member = |name, ios: u64, ms| (name, ios, ios * 4096, 0, 0, ms);
+            let array = member("md0", 8000 + few, 1000);
+            with_work(&mut data, &[array, member("sda", 8000, 930), member("sdb", few, busy_ms)]);
+            findings(RULE, &data, Some(&machine), None).pop()
+        };
+        let found = of("raid1", [80, 990]).unwrap();
+        assert_eq!(found.title, "md0 waits for sdb: it was busy 99% of the time, the other disks 93%");
+        assert!(found.reason.starts_with("A read of a mirror"), "{}", found.reason);
+        assert_eq!(of("raid1", [80, 500]), None, "it waits for the next read itself");
+        assert_eq!(of("raid1", [4000, 990]), None, "twice as long is what happens");
+        assert_eq!(of("raid0", [80, 990]).map(|found| found.reason), None, "it holds no copy");
     }
 
     #[test]
