@@ -7,7 +7,7 @@
 
 use super::Rule;
 use super::varied_setting::{self, NO_SETTING, Words};
-use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays, disks_below, rotates, synchronising};
+use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays, disks_below, in_flight, rotates, synchronising};
 use crate::facts::case::{Case, CaseCell, evidence};
 use crate::stats::quantile::median;
 use crate::words::percent;
@@ -185,7 +185,7 @@ impl Further {
         let members = array.members_did(cell)?;
         let written = members.iter().map(|(_, did)| did.written).sum::<f64>();
         let times = most_for_a_byte(array, cell, &own, &members)?;
-        let pages = (written - own.written * times) / PAGE;
+        let pages = (written - own.written * times - ahead(case, cell, array, &own) * times) / PAGE;
         let slowest = members
             .iter()
             .map(|(name, did)| of_a_write(case, cell, name, did))
@@ -212,6 +212,14 @@ impl Further {
         let counts = is_waited_for && array.waited_for(cell)? >= MIN_WAITED;
         counts.then_some(Self { share: pages / own.writes, waiting, figures })
     }
+}
+
+/// Bytes a second by which members are ahead of the array in a trial, at most: they have done their parts of
+/// what it has in flight at the end, and it has not.
+fn ahead(case: &Case<'_>, cell: &CaseCell<'_>, array: &Array, own: &Did) -> f64 {
+    let seconds = cell.median_of(|measured| cell.loaded(measured));
+    let bytes = in_flight(case, cell, &array.name).map(|depth| depth * own.written / own.writes);
+    bytes.zip(seconds).map_or(0.0, |(bytes, seconds)| bytes / seconds)
 }
 
 /// Whether the kernel has a member write out its cache.
@@ -327,6 +335,24 @@ mod tests {
             findings(RULE, &data, Some(&machine("+8")), None).len()
         };
         assert_eq!([of(0), of(90)], [0, 1]);
+    }
+
+    #[test]
+    fn what_members_have_done_of_writes_in_flight_is_no_bitmap() {
+        use crate::facts::usage::{DiskUsage, Usage};
+        let of = |depth: f64| {
+            let mut data = fio_run(&["rw=write bs=1m"], |_, _| vec![("throughput", 1e8)]);
+            // Forty of a hundred large writes more than the array has done.
+            let member = |name| (name, 0, 0, 140, 140 << 20, 900);
+            with_work(&mut data, &[("md0", 0, 0, 100, 100 << 20, 990), member("sda"), member("sdb")]);
+            let disk = DiskUsage { device: "md0".into(), depth: Some(depth), ..DiskUsage::default() };
+            let usages = [(data.trials[0].key.clone(), Usage { disks: vec![disk], ..Usage::default() })];
+            let summary = crate::summarise::summarise(&data, None);
+            let machine = machine("+8");
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of(1.0), of(50.0)], [1, 0]);
     }
 
     #[test]

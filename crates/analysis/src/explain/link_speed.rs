@@ -1,9 +1,9 @@
-//! The link of a disk, PCIe, SATA or USB, is slower or narrower than the disk's own, and the disk is near what
-//! it can carry.
+//! The link of a disk, PCIe, SATA or USB, is slower or narrower than the disk's own, and the disk is near
+//! what it can carry.
 //!
 //! Sources: `Documentation/ABI/testing/sysfs-bus-pci` (`current_link_speed`, `current_link_width`); PCI
-//! Express Base Specification 3.0, 4.2 (line codes); `Documentation/ABI/testing/sysfs-ata` (`sata_spd`, `id`);
-//! `Documentation/ABI/stable/sysfs-bus-usb` (`speed`, `version`).
+//! Express Base Specification 3.0, 4.2 (line codes); `Documentation/ABI/testing/sysfs-ata` (`sata_spd`,
+//! `id`); `Documentation/ABI/stable/sysfs-bus-usb` (`speed`, `version`).
 
 use super::Rule;
 use crate::facts::case::{Case, CaseCell, evidence};

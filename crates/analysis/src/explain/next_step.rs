@@ -18,7 +18,8 @@ impl Case<'_> {
         format!("flyball show {}", self.data.run.id)
     }
 
-    /// The command that predicts what a setting does to this run's load, and to its power where that is known.
+    /// The command that predicts what a setting does to this run's load, and to its power where that is
+    /// known.
     pub(super) fn replay_with(&self, setting: &SettingRequest) -> String {
         format!("flyball replay {} --set {}={}", self.data.run.id, setting.setting, setting.value)
     }

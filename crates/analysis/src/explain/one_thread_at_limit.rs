@@ -130,8 +130,8 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
     share / (1.0 - interrupted(case, cell)) >= STRIPES_WAIT && reads_first || gains()
 }
 
-/// Whether many direct writes in flight wait for room in the caches of flash: half of all are done in less than
-/// half of the mean. Those that wait for a thread, or for what is read before them, take alike.
+/// Whether many direct writes in flight wait for room in the caches of flash: half of all are done in less
+/// than half of the mean. Those that wait for a thread, or for what is read before them, take alike.
 fn waits_for_room(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
     let is_deep = cell.profile().depth >= Some(DEEP) && cell.profile().is_direct() && !cell.is_synced();
     let times = cell.metric("latency_mean").zip(cell.metric("latency_p50"));

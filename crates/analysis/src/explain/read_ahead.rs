@@ -89,8 +89,8 @@ fn is_always_asked(case: &Case<'_>, name: &str, below: &BlockDevice, did: &Did) 
         && depth >= Some(AHEAD_OF_THE_READER)
 }
 
-/// Bytes a second from which on a SATA disk of 6 Gbit/s gives a twentieth more at most: data sheets name 540 to
-/// 560 MB/s.
+/// Bytes a second from which on a SATA disk of 6 Gbit/s gives a twentieth more at most: data sheets name 540
+/// to 560 MB/s.
 const FULL_LINK: f64 = 534e6;
 
 /// Whether a disk that serves moves all that its link carries, however it is asked.

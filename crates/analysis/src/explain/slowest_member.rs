@@ -1,8 +1,8 @@
 //! One disk of an array is slower than the others: it is busy while they wait for it.
 //!
-//! All members of a stripe have to answer before a request of the array is done, so that the array is as fast
-//! as its slowest disk. A read of a mirror is answered by one: where the slow disk is not spinning, or another
-//! is not, it is given few, and those take many times as long.
+//! All members of a stripe have to answer before a request of the array is done, so that the array is as
+//! fast as its slowest disk. A read of a mirror is answered by one: where the slow disk is not spinning, or
+//! another is not, it is given few, and those take many times as long.
 //!
 //! Sources: `Documentation/admin-guide/iostats.rst` (`io_ticks`); drivers/md/raid5.c (`handle_stripe`),
 //! raid10.c.

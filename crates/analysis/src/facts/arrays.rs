@@ -56,7 +56,8 @@ impl CaseCell<'_> {
         busiest.unwrap_or(0.0)
     }
 
-    /// CPU time of these roles by the time in which a trial's load ran, median; `None` where no roles were recorded.
+    /// CPU time of these roles by the time in which a trial's load ran, median; `None` where no roles were
+    /// recorded.
     pub(crate) fn cores(&self, roles: &[Role]) -> Option<f64> {
         self.median_of(|m| {
             let used = roles.iter().map(|role| self.role_while_loaded(m, *role)).sum::<f64>();

@@ -102,8 +102,8 @@ pub(crate) fn bound(case: &Case<'_>, faster: f64) -> Bound {
     Bound::AtMost { times, figures }
 }
 
-/// The CPUs' largest share of a request's time, and where it was measured: of any cell, or of what was watched
-/// where no cell tells one. What slower CPUs cost is bounded by it.
+/// The CPUs' largest share of a request's time, and where it was measured: of any cell, or of what was
+/// watched where no cell tells one. What slower CPUs cost is bounded by it.
 pub(crate) fn largest(case: &Case<'_>) -> Option<(f64, String)> {
     let cells = case.cells();
     let of_cells = cells.iter().filter_map(|cell| Some((of_cell(case, cell)?, cell.source())));
@@ -151,8 +151,11 @@ fn most_of_disks(case: &Case<'_>, cell: &CaseCell<'_>) -> f64 {
     if waits_for_room_in_flash(case, cell) {
         return 1.0;
     }
-    let disks = used_disks(case, cell).into_iter();
-    let least = disks.filter_map(|disk| {
+    let disks = used_disks(case, cell);
+    if let Some(most) = most_ahead_of_reader(case, cell, disks.len()) {
+        return most;
+    }
+    let least = disks.into_iter().filter_map(|disk| {
         let (busy, waiting) = (cell.did(&disk.name)?.busy, in_flight(case, cell, &disk.name));
         // A disk that reads ahead by itself serves the faster the sooner it is asked.
         let is_asked_in_time = busy >= ALWAYS && waiting >= Some(NEXT_WAITS);
@@ -168,6 +171,18 @@ fn most_of_disks(case: &Case<'_>, cell: &CaseCell<'_>) -> f64 {
     });
     least.fold(f64::INFINITY, f64::min)
 }
+
+/// How many times as much an array gives a reader who is read ahead of, where it has a request for each of
+/// its disks all of the time: however soon the next is asked for, none of them is idle for want of it.
+fn most_ahead_of_reader(case: &Case<'_>, cell: &CaseCell<'_>, disks: usize) -> Option<f64> {
+    let is_behind = cell.profile().reads_in_order() && !cell.profile().is_direct();
+    let device = cell.device().filter(|_| is_behind && disks > 1)?;
+    let (busy, waiting) = (cell.did(device)?.busy, in_flight(case, cell, device)?);
+    (busy >= ALWAYS && waiting >= NEARLY_ALL_DISKS * disks as f64).then_some(1.0 / busy)
+}
+
+/// So many requests in flight for each disk leave next to none idle.
+const NEARLY_ALL_DISKS: f64 = 0.9;
 
 /// Whether flash has no room in its cache for a good part of what is written to it, and decides how fast that
 /// is: a few writes take most of the time of all.
@@ -301,7 +316,7 @@ pub(crate) fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-    use crate::explain::testing::{fio_run, on_disk, with_thread, with_work};
+    use crate::explain::testing::{fio_run, on_disk, with_array, with_thread, with_work};
     use crate::summarise::summarise;
 
     #[test]
@@ -474,6 +489,29 @@ mod tests {
             [true, false, false]
         );
         assert!(!of("rw=read bs=128k direct=1", 999, 6.2));
+    }
+
+    #[test]
+    fn an_array_that_is_read_ahead_on_all_of_its_disks_decides() {
+        use crate::facts::usage::DiskUsage;
+        let of = |depth: f64| {
+            let mut data = fio_run(&["rw=read bs=128k"], |_, _| vec![]);
+            with_thread(&mut data, "fio", Role::Workload, 400);
+            let disk = |name, ms| (name, 300, 300 << 20, 0, 0, ms);
+            with_work(&mut data, &[disk("md0", 999), disk("sda", 860), disk("sdb", 400)]);
+            let disks = vec![DiskUsage { device: "md0".into(), depth: Some(depth), ..DiskUsage::default() }];
+            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
+            let summary = summarise(&data, None);
+            let machine = with_array(domain::inventory::Md::default(), true, &["sda", "sdb"]);
+            let case = Case {
+                inventory: Some(&machine),
+                target_device: Some("md0"),
+                usages: &usages,
+                ..Case::new(&data, &summary)
+            };
+            matches!(bound(&case, 2.0), Bound::Nothing)
+        };
+        assert_eq!([of(1.9), of(1.2)], [true, false]);
     }
 
     #[test]

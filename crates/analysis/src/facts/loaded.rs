@@ -89,8 +89,8 @@ impl CaseCell<'_> {
         thread.cpu.secs() - prepared.map_or(0.0, |_| self.prepared(measured))
     }
 
-    /// The same of a role. Threads that serve I/O worked for the load; others, as the recorder's, did what they
-    /// do all the time.
+    /// The same of a role. Threads that serve I/O worked for the load; others, as the recorder's, did what
+    /// they do all the time.
     pub(crate) fn role_while_loaded(&self, measured: &Measurement, role: Role) -> f64 {
         let used = measured.roles.get(&role).map_or(0.0, |cpu| cpu.secs());
         match role {
@@ -196,7 +196,8 @@ mod tests {
         }
     }
 
-    /// A device and a CPU, sampled each tenth of a second for three seconds: the device works from 1 s to 2 s.
+    /// A device and a CPU, sampled each tenth of a second for three seconds: the device works from 1 s to 2
+    /// s.
     fn trace(device: &str) -> Trace {
         let named = [format!("disk.{device}.read_ios"), format!("disk.{device}.io_ms")];
         let mut head = growing(1, &[(&named[0], 0), (&named[1], 0)]).head;
