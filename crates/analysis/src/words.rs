@@ -55,7 +55,8 @@ fn digits(ratio: f64) -> usize {
 
 /// A share in percent: `2%`, `3.5%`.
 pub fn percent(share: f64) -> String {
-    let tenths = (share * 1000.0).round() / 10.0;
+    // A sum of nothing is -0.0.
+    let tenths = (share * 1000.0).round() / 10.0 + 0.0;
     if tenths.fract() == 0.0 { format!("{tenths:.0}%") } else { format!("{tenths:.1}%") }
 }
 
@@ -160,6 +161,7 @@ mod tests {
         let shown: Vec<_> = [1.004, 0.95, 1.24, 3.9, 0.02, 12.34].map(ratio_words).into();
         assert_eq!(shown, ["1.004", "0.950", "1.24", "3.90", "0.02", "12.3"]);
         assert_eq!([0.02, 0.035, 0.95, 0.1234].map(percent), ["2%", "3.5%", "95%", "12.3%"]);
+        assert_eq!([-0.0, -0.0001].map(percent), ["0%", "0%"]);
         assert_eq!([0.0004, 0.0024, 1.0].map(p_words), ["p < 0.001", "p = 0.002", "p = 1.000"]);
     }
 

@@ -153,6 +153,9 @@ read_ahead_kb = "16"
 metric = "throughput"
 repeats = 1
 
+[lab]
+vcpus = 2
+
 [[lab.disk]]
 name = "disk"
 count = 4
