@@ -143,8 +143,7 @@ impl Bench<'_> {
         let script = script(&trial, &self.plan.study.target, &commands, &places);
         lab::dilation::shrink(&mut trial, self.opening.stretched);
         if let Some(storage) = &storage {
-            let json = serde_json::to_string(storage).doing(|| "write the storage as JSON".into())?;
-            staging.keep_storage(&json)?;
+            staging.keep_storage(storage)?;
         }
         let stored = staging.commit(&trial, &script)?;
         let start = self.trace_start(key)?;

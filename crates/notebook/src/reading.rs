@@ -7,6 +7,7 @@ use crate::record;
 use crate::run_folder::{EVENTS, RAW, SKIPPED, STORAGE, TRACE};
 use crate::trace::TraceReader;
 use domain::ids::{CellId, RunId, TrialKey};
+use domain::inventory::Storage;
 use domain::order;
 use domain::trial::{Run, Trial};
 use std::collections::BTreeMap;
@@ -185,16 +186,16 @@ impl Notebook {
         record::read_text(&self.trial_folder(id, key).join("trial.json"))
     }
 
-    /// The machine's storage as it was during a trial, as JSON; `None` where the study built none.
+    /// The machine's storage as it was during a trial; `None` where the study built none.
     ///
     /// # Errors
     /// Where there is some that cannot be read.
-    pub fn storage_json(&self, id: &RunId, key: &TrialKey) -> Result<Option<String>> {
+    pub fn storage(&self, id: &RunId, key: &TrialKey) -> Result<Option<Storage>> {
         let path = self.trial_folder(id, key).join(STORAGE);
         if !path.exists() {
             return Ok(None);
         }
-        record::read_text(&path).map(Some)
+        record::read_storage(&path).map(Some)
     }
 
     /// The trace of a trial; `None` where nothing was recorded.

@@ -6,6 +6,7 @@ use crate::reading::Problem;
 use crate::record;
 use crate::trace::TraceSink;
 use domain::ids::{CellId, RunId, TrialKey};
+use domain::inventory::Storage;
 use domain::time::Timestamp;
 use domain::trial::{Run, Trial};
 use files::durable::{self, Permissions};
@@ -22,7 +23,7 @@ const SCRIPT: &str = "reproduce.sh";
 pub(crate) const TRACE: &str = "trace.parquet";
 /// What the kernel's tracepoints told, where they were recorded (the crate `events` reads it).
 pub(crate) const EVENTS: &str = "events.bin";
-/// The machine's storage during the trial, as JSON, where the study built some.
+/// The machine's storage during the trial, where the study built some.
 pub(crate) const STORAGE: &str = "storage.json";
 /// The folder of what the tool wrote itself.
 pub(crate) const RAW: &str = "raw";
@@ -188,12 +189,13 @@ impl Staging {
         own::open_or_make(&path, Access::Append, 0o644).map_err(Error::io("write", &path))
     }
 
-    /// Keeps the machine's storage as it was during the trial, as JSON.
+    /// Keeps the machine's storage as it was during the trial.
     ///
     /// # Errors
     /// Where it is kept already, or cannot be written.
-    pub fn keep_storage(&self, json: &str) -> Result<()> {
-        Ok(durable::write_new(&self.staged.folder().join(STORAGE), json, Permissions::Plain)?)
+    pub fn keep_storage(&self, storage: &Storage) -> Result<()> {
+        let text = record::storage_text(storage);
+        Ok(durable::write_new(&self.staged.folder().join(STORAGE), &text, Permissions::Plain)?)
     }
 
     /// A file of a trial that was measured elsewhere, to be written here: `trial.json`, `reproduce.sh`,

@@ -368,12 +368,8 @@ fn built_storage(notebook: &Notebook, data: &RunData, summary: &RunSummary, warn
     if summary.cells.len() != 1 {
         return None;
     }
-    let read = || -> std::result::Result<Option<Storage>, String> {
-        let text = notebook.storage_json(&data.run.id, &trial.key).map_err(|error| error.to_string())?;
-        text.map(|text| serde_json::from_str(&text).map_err(|error| error.to_string())).transpose()
-    };
-    read().unwrap_or_else(|error| {
-        warn(&format_args!("the storage of the trial `{}` cannot be read: {error}", trial.key));
+    notebook.storage(&data.run.id, &trial.key).unwrap_or_else(|error| {
+        warn(&format_args!("the storage of the trial `{}` is not known: {error}", trial.key));
         None
     })
 }

@@ -455,12 +455,13 @@ impl TrialContext<'_, '_> {
         } else {
             self.empty_caches(&mut disturbances).map_err(early)?
         };
+        // Before the machine is to come to rest, for it reads a file of each device.
+        let storage = self.built_storage();
         let beside = self.measured_beside(cell);
         let paced = Paced::hold().map_err(|error| early(error.into()))?;
         let settled =
             settle::settle(self.machine, self.measure.settle, &beside, self.interrupt).map_err(early)?;
         let environment = self.environment(caches, &settled);
-        let storage = self.built_storage();
         disturbances.extend(settled.remaining);
         let mut measurement =
             bench.run(cell, sink).map_err(|e| Failure::from_bench(e, environment.clone()))?;

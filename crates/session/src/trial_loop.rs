@@ -7,7 +7,6 @@ use crate::refuse_leftovers;
 use analysis::schedule::Schedule;
 use domain::Nanos;
 use domain::ids::{CellId, TrialKey};
-use domain::inventory::Storage;
 use domain::plan::Plan;
 use notebook::{Problem, RunFolder};
 use std::collections::BTreeMap;
@@ -140,7 +139,7 @@ impl TrialLoop<'_> {
         let mut staging = self.folder.begin(key).map_err(broken)?;
         let made = backend.run_trial(&run, &self.plan.cells[cell], key, &mut staging, observer)?;
         if let Some(storage) = &made.storage {
-            keep_storage(&staging, storage).map_err(broken)?;
+            staging.keep_storage(storage).map_err(broken)?;
         }
         staging.commit(&made.trial, &made.script).map_err(broken)?;
         observer.on(&Event::Restored(&made.restored));
@@ -164,12 +163,6 @@ impl TrialLoop<'_> {
         skipped.entry(reason).or_insert_with(|| cell.clone());
         Ok(())
     }
-}
-
-/// Keeps the storage that a trial stood on, beside the trial.
-fn keep_storage(staging: &notebook::Staging, storage: &Storage) -> Result<()> {
-    let json = serde_json::to_string(storage).map_err(Error::during("cannot write the storage as JSON"))?;
-    Ok(staging.keep_storage(&json)?)
 }
 
 fn broken(error: impl Into<Error>) -> TrialError {

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::kept::{Keep, Kept};
 use crate::recording::Recording;
 use domain::ids::CellId;
+use domain::inventory::Storage;
 use domain::trial::{Run, Trial};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -73,6 +74,16 @@ pub(crate) fn read_run(path: &Path, study_text: String) -> Result<Run> {
 pub(crate) fn read_trial(path: &Path) -> Result<Trial> {
     let record: v1::TrialRecord = read(path)?;
     Trial::try_from(record).map_err(|reason| Error::damaged(path, reason))
+}
+
+/// The JSON of the storage that a trial stood on.
+pub(crate) fn storage_text(storage: &Storage) -> String {
+    pretty(storage)
+}
+
+/// Reads it.
+pub(crate) fn read_storage(path: &Path) -> Result<Storage> {
+    read(path)
 }
 
 /// Reads a recording.
