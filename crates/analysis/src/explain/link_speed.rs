@@ -76,7 +76,8 @@ bad cable too, the kernel lowers it by itself.",
             "sudo dmesg | grep -E 'SATA link up|limiting SATA link speed'",
         ),
         LinkKind::Usb => (
-            "The device is connected by USB 2, and says that it is made for more. The port, the cable or a hub between them has no more.",
+            "The device is connected by USB 2, and says that it is made for USB 2.1, as devices for USB 3 do there. The port, the cable or a \
+hub between them may have no more.",
             "connect it to a port of USB 3, by a cable with all wires, without a hub between",
             "lsusb -t",
         ),
@@ -98,9 +99,10 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, device: &BlockDevice, link: &Li
     Finding {
         rule: RULE.name,
         title: format!(
-            "{name} moved {} over a link of {}; the disk can use {}",
+            "{name} moved {} over a link of {}; the disk {} use {}",
             bytes(moved),
             bytes(link.bytes_a_second()),
+            if link.kind == LinkKind::Usb { "may" } else { "can" },
             bytes(link.most_bytes_a_second())
         ),
         reason: reason.into(),
@@ -118,7 +120,8 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, device: &BlockDevice, link: &Li
                 "the quotient of these",
             ),
         ],
-        confidence: Confidence::Likely,
+        // A device for USB 2 may say so too.
+        confidence: if link.kind == LinkKind::Usb { Confidence::Possible } else { Confidence::Likely },
         gain: None,
         remedy: Some(Remedy { what: what.into(), settings: vec![], undo: "nothing was changed".into() }),
         next: match case.data.run.provenance {
@@ -171,7 +174,8 @@ mod tests {
         assert_eq!(sata.evidence[1].figure, "SATA, 3 Gbit/s");
         assert!(sata.next.contains("limiting SATA link speed"), "{}", sata.next);
         let usb = of(on_one_lane(LinkKind::Usb, 480, 5000), 40_000_000).unwrap();
-        assert_eq!(usb.title, "vda moved 40.0 MB/s over a link of 53.2 MB/s; the disk can use 500 MB/s");
+        assert_eq!(usb.title, "vda moved 40.0 MB/s over a link of 53.2 MB/s; the disk may use 500 MB/s");
+        assert_eq!([sata.confidence, usb.confidence], [Confidence::Likely, Confidence::Possible]);
         assert_eq!((usb.evidence[1].figure.as_str(), usb.next.as_str()), ("USB, 0.48 Gbit/s", "lsusb -t"));
         assert_eq!(of(on_one_lane(LinkKind::Sata, 6000, 6000), 550_000_000), None);
         assert_eq!(of(on_one_lane(LinkKind::Sata, 3000, 6000), 120_000_000), None);

@@ -134,17 +134,12 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
 /// than half of the mean. Those that wait for a thread, or for what is read before them, take alike.
 fn waits_for_room(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
     let is_deep = cell.profile().depth >= Some(DEEP) && cell.profile().is_direct() && !cell.is_synced();
-    let times = cell.metric("latency_mean").zip(cell.metric("latency_p50"));
-    let few_take_long = times.is_some_and(|(mean, half)| half > 0.0 && mean >= SLOWER_HALF * half);
-    let all = arrays(case, cell);
-    is_deep && cell.profile().writes() && few_take_long && !all.iter().any(|array| rotates(case, array))
+    let is_flash = || !arrays(case, cell).iter().any(|array| rotates(case, array));
+    is_deep && cell.profile().writes() && cpu_share::few_take_long(cell) && is_flash()
 }
 
 /// So many in flight hide what one of them finds in the stripe cache and another does not.
 const DEEP: u32 = 8;
-
-/// Writes that take so many times as long in the mean as half of them do.
-const SLOWER_HALF: f64 = 2.0;
 
 /// The share of a CPU's time that interrupts take, mean over all: a thread that runs there has the rest of
 /// it.

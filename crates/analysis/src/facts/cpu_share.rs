@@ -192,11 +192,15 @@ pub(crate) fn waits_for_room_in_flash(case: &Case<'_>, cell: &CaseCell<'_>) -> b
         |disk: &&BlockDevice| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(false);
     let are_flash = !disks.is_empty() && disks.iter().all(is_flash);
     let waits_for_each = cell.profile().is_direct() && !cell.is_synced();
-    let times = cell.metric("latency_mean").zip(cell.metric("latency_p50"));
     // Those of an array with parity differ by what is read before them.
     let differ = arrays(case, cell).iter().any(|array| array.level.has_parity());
-    let few_take_long = times.is_some_and(|(mean, median)| median > 0.0 && mean >= SLOWER_HALF * median);
-    cell.profile().writes() && waits_for_each && are_flash && few_take_long && !differ
+    cell.profile().writes() && waits_for_each && are_flash && few_take_long(cell) && !differ
+}
+
+/// Whether a few requests take most of the time of all: these wait for something that is no part of each.
+pub(crate) fn few_take_long(cell: &CaseCell<'_>) -> bool {
+    let times = cell.metric("latency_mean").zip(cell.metric("latency_p50"));
+    times.is_some_and(|(mean, median)| median > 0.0 && mean >= SLOWER_HALF * median)
 }
 
 /// What a SATA link of 6 Gbit/s carries at most, in bytes a second (8b/10b), and the share of that which a
@@ -317,7 +321,25 @@ pub(crate) fn share(cores: f64, in_flight: f64, busiest: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::explain::testing::{fio_run, on_disk, with_array, with_thread, with_work};
+    use crate::facts::usage::DiskUsage;
     use crate::summarise::summarise;
+    use crate::summary::RunData;
+    use domain::inventory::{Inventory, Md};
+
+    /// Whether CPUs that are twice as fast give nothing to a load on this device, which had so many requests in
+    /// flight.
+    fn decides(machine: &Inventory, data: &RunData, device: &str, depth: f64) -> bool {
+        let disks = vec![DiskUsage { device: device.into(), depth: Some(depth), ..DiskUsage::default() }];
+        let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
+        let summary = summarise(data, None);
+        let case = Case {
+            inventory: Some(machine),
+            target_device: Some(device),
+            usages: &usages,
+            ..Case::new(data, &summary)
+        };
+        matches!(bound(&case, 2.0), Bound::Nothing)
+    }
 
     #[test]
     fn a_single_request_in_flight_waits_for_all_that_is_executed() {
@@ -381,21 +403,11 @@ mod tests {
 
     #[test]
     fn a_stream_that_a_spinning_disk_is_always_asked_for_is_as_fast_as_the_disk() {
-        use crate::facts::usage::DiskUsage;
         let of = |busy_ms, depth| {
             let mut data = fio_run(&["rw=read bs=1m"], |_, _| vec![]);
             with_thread(&mut data, "fio", Role::Workload, 500);
             with_work(&mut data, &[("sda", 187, 196 << 20, 0, 0, busy_ms)]);
-            let disks = vec![DiskUsage { device: "sda".into(), depth: Some(depth), ..DiskUsage::default() }];
-            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
-            let (summary, machine) = (summarise(&data, None), on_disk(true));
-            let case = Case {
-                inventory: Some(&machine),
-                target_device: Some("sda"),
-                usages: &usages,
-                ..Case::new(&data, &summary)
-            };
-            matches!(bound(&case, 2.0), Bound::Nothing)
+            decides(&on_disk(true), &data, "sda", depth)
         };
         assert_eq!([of(999, 1.5), of(999, 1.0), of(900, 1.5)], [true, false, false]);
     }
@@ -467,21 +479,11 @@ mod tests {
 
     #[test]
     fn flash_that_is_always_read_ahead_of_the_reader_decides() {
-        use crate::facts::usage::DiskUsage;
         let of = |options: &str, busy_ms, depth| {
             let mut data = fio_run(&[options], |_, _| vec![]);
             with_thread(&mut data, "fio", Role::Workload, 400);
             with_work(&mut data, &[("sda", 300, 300 << 20, 0, 0, busy_ms)]);
-            let disks = vec![DiskUsage { device: "sda".into(), depth: Some(depth), ..DiskUsage::default() }];
-            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
-            let (summary, machine) = (summarise(&data, None), on_disk(false));
-            let case = Case {
-                inventory: Some(&machine),
-                target_device: Some("sda"),
-                usages: &usages,
-                ..Case::new(&data, &summary)
-            };
-            matches!(bound(&case, 2.0), Bound::Nothing)
+            decides(&on_disk(false), &data, "sda", depth)
         };
         let buffered = "rw=read bs=128k";
         assert_eq!(
@@ -493,23 +495,12 @@ mod tests {
 
     #[test]
     fn an_array_that_is_read_ahead_on_all_of_its_disks_decides() {
-        use crate::facts::usage::DiskUsage;
         let of = |depth: f64| {
             let mut data = fio_run(&["rw=read bs=128k"], |_, _| vec![]);
             with_thread(&mut data, "fio", Role::Workload, 400);
             let disk = |name, ms| (name, 300, 300 << 20, 0, 0, ms);
             with_work(&mut data, &[disk("md0", 999), disk("sda", 860), disk("sdb", 400)]);
-            let disks = vec![DiskUsage { device: "md0".into(), depth: Some(depth), ..DiskUsage::default() }];
-            let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
-            let summary = summarise(&data, None);
-            let machine = with_array(domain::inventory::Md::default(), true, &["sda", "sdb"]);
-            let case = Case {
-                inventory: Some(&machine),
-                target_device: Some("md0"),
-                usages: &usages,
-                ..Case::new(&data, &summary)
-            };
-            matches!(bound(&case, 2.0), Bound::Nothing)
+            decides(&with_array(Md::default(), true, &["sda", "sdb"]), &data, "md0", depth)
         };
         assert_eq!([of(1.9), of(1.2)], [true, false]);
     }
