@@ -15,6 +15,12 @@ fn shipped(name: &str) -> String {
     format!("{FOLDER}/{name}.toml")
 }
 
+/// The report of a study that is run in the simulator.
+fn simulated(place: &Place, study: &str, further: &[&str]) -> serde_json::Value {
+    let text = place.measure(&[&["run", study, "--on", "sim", "--json"], further].concat());
+    serde_json::from_str(&text).unwrap()
+}
+
 /// The published reports that are studies for the simulation, and how many of their rows must agree at least:
 /// what was seen when they were shipped.
 const PUBLISHED: [(&str, usize); 3] =
@@ -24,8 +30,7 @@ const PUBLISHED: [(&str, usize); 3] =
 fn the_published_studies_run_on_their_machines_beside_what_was_published() {
     for (name, least) in PUBLISHED {
         let place = Place::new();
-        let text = place.measure(&["run", &shipped(name), "--on", "sim", "--seed", "1", "--json"]);
-        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let report = simulated(&place, &shipped(name), &["--seed", "1"]);
         let rows = report["published"].as_array().unwrap();
         let agree = rows.iter().filter(|row| row["agrees"] == "yes").count();
         eprintln!("{name}: {agree} of {} published rows agree", rows.len());
@@ -53,8 +58,7 @@ fn the_cause_of_each_report_is_the_first_finding_of_its_simulated_run() {
         CAUSES.into_iter().filter(|(name, ..)| testing::is_whole() || !name.ends_with("-sim"))
     {
         let place = Place::new();
-        let text = place.measure(&["run", name, "--on", "sim", "--seed", "1", "--json"]);
-        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let report = simulated(&place, name, &["--seed", "1"]);
         let first = &report["findings"][0];
         assert_eq!(
             (first["rule"].as_str(), first["confidence"].as_str()),
@@ -108,8 +112,7 @@ fn a_study_of_one_cell_is_explained_by_its_trace_and_by_the_settings_that_it_mad
     let place = Place::new();
     let explained = |settings: &str| {
         let study = place.study("alone", &format!("{ALONE}{settings}"));
-        let text = place.measure(&["run", &study, "--on", "sim", "--seed", "1", "--new", "--json"]);
-        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let report = simulated(&place, &study, &["--seed", "1", "--new"]);
         report["findings"].as_array().unwrap().clone()
     };
     let slow =
@@ -167,8 +170,7 @@ size = "512MiB"
 fn what_a_study_builds_is_known_to_the_rules_with_its_settings() {
     let place = Place::new();
     let study = place.study("built", BUILT);
-    let run = ["run", &study, "--on", "sim", "--machine", "lab", "--seed", "1", "--new", "--json"];
-    let report: serde_json::Value = serde_json::from_str(&place.measure(&run)).unwrap();
+    let report = simulated(&place, &study, &["--machine", "lab", "--seed", "1", "--new"]);
     let findings = report["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| finding["rule"] == "read-ahead").unwrap();
     let read_at = |evidence: &serde_json::Value| evidence["source"] == "/sys/block/md0/queue/read_ahead_kb";
@@ -236,8 +238,7 @@ repeats = 1
 fn an_fsync_on_a_data_centre_disk_does_not_wait_for_the_flash() {
     let place = Place::new();
     let study = place.study("synced", SYNCED);
-    let run = ["run", &study, "--on", "sim", "--machine", "server-nvme", "--seed", "1", "--json"];
-    let report: serde_json::Value = serde_json::from_str(&place.measure(&run)).unwrap();
+    let report = simulated(&place, &study, &["--machine", "server-nvme", "--seed", "1"]);
     let iops = report["cells"][0]["median"].as_f64().unwrap();
     // A page alone takes 570 us to program; with its journal a write would come to 500 a second at most.
     assert!(iops > 3_000.0, "{iops} synced writes a second");
@@ -248,8 +249,7 @@ fn the_same_seed_gives_the_same_figures() {
     let medians = |seed: &str| {
         let place = Place::new();
         let study = place.study("random", RANDOM);
-        let text = place.measure(&["run", &study, "--on", "sim", "--seed", seed, "--json"]);
-        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let report = simulated(&place, &study, &["--seed", seed]);
         let cells = report["cells"].as_array().unwrap().clone();
         cells.iter().map(|cell| cell["median"].as_f64().unwrap()).collect::<Vec<_>>()
     };
@@ -482,8 +482,7 @@ repeats = 1
 fn at_two_levels(machine: &str, load: &str, varied: &str) -> [f64; 2] {
     let place = Place::new();
     let study = place.study("parity", &PARITY.replace("LOAD", load).replace("VARIED", varied));
-    let text = place.measure(&["run", &study, "--on", "sim", "--machine", machine, "--seed", "1", "--json"]);
-    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let report = simulated(&place, &study, &["--machine", machine, "--seed", "1"]);
     let medians: Vec<f64> =
         report["cells"].as_array().unwrap().iter().map(|cell| cell["median"].as_f64().unwrap()).collect();
     medians.try_into().unwrap()
