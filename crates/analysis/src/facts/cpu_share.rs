@@ -326,8 +326,8 @@ mod tests {
     use crate::summary::RunData;
     use domain::inventory::{Inventory, Md};
 
-    /// Whether CPUs that are twice as fast give nothing to a load on this device, which had so many requests in
-    /// flight.
+    /// Whether CPUs that are twice as fast give nothing to a load on this device, which had so many requests
+    /// in flight.
     fn decides(machine: &Inventory, data: &RunData, device: &str, depth: f64) -> bool {
         let disks = vec![DiskUsage { device: device.into(), depth: Some(depth), ..DiskUsage::default() }];
         let usages = [(data.trials[0].key.clone(), Usage { disks, ..Usage::default() })];
