@@ -124,6 +124,19 @@ impl Plan {
         grouped.into_iter().map(|at| order[at]).collect()
     }
 
+    /// The study with this cell alone, which keeps its name, and without what was published; `None` where
+    /// there is no such cell.
+    pub fn study_of(&self, id: &CellId) -> Option<Study> {
+        let cell = self.cells.iter().find(|cell| cell.id == *id)?;
+        let mut study = Study { published: Vec::new(), page: None, ..self.study.clone() };
+        study.workloads.retain(|workload| workload.name == cell.workload.name);
+        study.factors.retain(|factor| cell.levels.contains_key(&factor.name));
+        for factor in &mut study.factors {
+            factor.levels.retain(|level| cell.levels.get(&factor.name) == Some(&level.name));
+        }
+        Some(study)
+    }
+
     /// Whether any trial of this plan writes a setting.
     pub fn writes_settings(&self) -> bool {
         self.cells.iter().any(|c| !c.settings.is_empty())
@@ -253,6 +266,17 @@ mod tests {
             published: vec![],
             page: None,
         }
+    }
+
+    #[test]
+    fn a_study_of_one_cell_has_that_cell_as_it_was() {
+        let factors = vec![factor("depth", &["1", "8"], &["a"]), factor("block", &["4k", "8k"], &[])];
+        let plan = Plan::new(study(factors), Seed(1)).unwrap();
+        for cell in &plan.cells {
+            let alone = Plan::new(plan.study_of(&cell.id).unwrap(), Seed(1)).unwrap();
+            assert_eq!(alone.cells, std::slice::from_ref(cell));
+        }
+        assert_eq!(plan.study_of(&CellId::from_stored("a_9")), None);
     }
 
     #[test]

@@ -181,6 +181,29 @@ fn what_a_study_builds_is_known_to_the_rules_with_its_settings() {
     assert!(found["next"].as_str().unwrap().starts_with("flyball show "), "{found}");
 }
 
+#[test]
+fn a_cell_of_several_is_judged_by_its_own_trace_and_storage() {
+    let place = Place::new();
+    let study = place
+        .study("built", &format!("{BUILT}\n[factor.members]\nstack = \"array.level\"\nlevels = [5, 6]\n"));
+    let report = simulated(&place, &study, &["--machine", "lab", "--seed", "1", "--new"]);
+    let rules = |report: &serde_json::Value| -> Vec<String> {
+        let findings = report["findings"].as_array().unwrap().iter();
+        findings.map(|finding| finding["rule"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(!rules(&report).contains(&"read-ahead".to_owned()), "cells were compared: {report:#}");
+    let text = place.ok(&["explain", "built"]);
+    let command = text.lines().find_map(|line| line.trim().strip_prefix("flyball explain ")).unwrap();
+    let (run, cell) = command.split_once(" --cell ").unwrap();
+    assert!(["stream_5", "stream_6"].contains(&cell), "{text}");
+    let alone = place.ok(&["explain", run, "--cell", cell, "--json"]);
+    let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
+    assert!(rules(&alone).contains(&"read-ahead".to_owned()), "{alone:#}");
+    assert_eq!(alone["cells"].as_array().unwrap().len(), 1);
+    let none = place.fails(1, &["explain", run, "--cell", "stream_4"]);
+    assert!(none.contains("no valid trial of a cell `stream_4`; there are stream_5, stream_6"), "{none}");
+}
+
 /// Reads at random from a hard disk, whose angle and offsets are of the seed.
 const RANDOM: &str = r#"
 flyball = 1

@@ -52,6 +52,16 @@ pub enum Error {
         /// Which metrics there are, as the end of the sentence.
         others: String,
     },
+    /// A cell that was not measured.
+    #[error("`{run}` has no valid trial of a cell `{cell}`; {}", those(known))]
+    Cell {
+        /// Whose cells.
+        run: RunId,
+        /// What was asked for.
+        cell: String,
+        /// The cells that have valid trials.
+        known: Vec<String>,
+    },
     /// A table of the runs of a study over time, of which none is finished.
     #[error("cannot make a table of the runs of `{0}`: none is finished")]
     NoneFinished(String),
@@ -110,4 +120,17 @@ pub enum Error {
     /// A page that is not as it would be written.
     #[error("`{0}` is not what its study and its kept runs give; write the pages anew, without --check")]
     Stale(PathBuf),
+}
+
+/// How many cells an error names.
+const MOST_NAMED: usize = 12;
+
+/// The cells that there are, as the end of a sentence.
+fn those(known: &[String]) -> String {
+    let named = known[..known.len().min(MOST_NAMED)].join(", ");
+    match known.len().saturating_sub(MOST_NAMED) {
+        _ if known.is_empty() => "it has none of any cell".to_owned(),
+        0 => format!("there are {named}"),
+        more => format!("there are {named}, and {more} more (`flyball show RUN` lists them)"),
+    }
 }

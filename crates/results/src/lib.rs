@@ -88,7 +88,20 @@ impl Results {
     /// # Errors
     /// Those of [`data`]; [`Error::Metric`] where no trial reports the metric that was asked for.
     pub fn load(notebook: &Notebook, id: &RunId, metric: Option<&str>, warn: Warn) -> Result<Self> {
-        let data = data(notebook, id, warn)?;
+        Self::of(notebook, data(notebook, id, warn)?, metric, warn)
+    }
+
+    /// Reads one cell of a run and judges it by itself: by the storage that it stood on and by the traces of
+    /// its trials, where a run of several cells is judged by how they differ.
+    ///
+    /// # Errors
+    /// Those of [`data`]; [`Error::Cell`] where the run has no valid trial of such a cell.
+    pub fn load_cell(notebook: &Notebook, id: &RunId, cell: &str, warn: Warn) -> Result<Self> {
+        Self::of(notebook, of_cell(data(notebook, id, warn)?, cell)?, None, warn)
+    }
+
+    fn of(notebook: &Notebook, data: RunData, metric: Option<&str>, warn: Warn) -> Result<Self> {
+        let id = &data.run.id;
         if let Some(metric) = metric {
             check_metric(&data, metric)?;
         }
@@ -179,6 +192,18 @@ impl Results {
         self.taken.as_ref()
     }
 
+    /// How cells that were compared are judged one by one, as last lines: of the one that is furthest from
+    /// the best of its workload. Empty where there is one cell.
+    pub fn one_by_one(&self) -> String {
+        let cells = self.summary.cells.iter();
+        let rated = cells.filter_map(|cell| Some((&cell.cell, cell.relative?)));
+        let slowest = rated.min_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| self.summary.cells.len() > 1);
+        slowest.map_or_else(String::new, |(cell, _)| {
+            let command = format!("flyball explain {} --cell {cell}", self.data.run.id);
+            format!("\nCells were compared. The slowest, judged by its own trace and storage:\n  {command}\n")
+        })
+    }
+
     /// Whether any cell of the plan has no valid trial.
     pub fn is_incomplete(&self) -> bool {
         self.summary.cells.iter().any(|cell| cell.points.is_empty())
@@ -260,6 +285,28 @@ fn usages(notebook: &Notebook, data: &RunData, summary: &RunSummary) -> Vec<(Tri
         Some((trial.key.clone(), MachineUsage::of(&trace)))
     };
     watched.filter_map(usage).collect()
+}
+
+/// A run with one of its cells alone.
+fn of_cell(mut data: RunData, cell: &str) -> Result<RunData> {
+    let valid = data.trials.iter().filter(|trial| trial.validity.is_valid());
+    let known: BTreeSet<&str> = valid.map(|trial| trial.key.cell.as_str()).collect();
+    if !known.contains(cell) {
+        return Err(Error::Cell {
+            run: data.run.id.clone(),
+            cell: cell.to_owned(),
+            known: known.into_iter().map(str::to_owned).collect(),
+        });
+    }
+    let id = CellId::from_stored(cell);
+    data.trials.retain(|trial| trial.key.cell == id);
+    data.skipped.clear();
+    // A study whose cells cannot be told any more is judged by its trials.
+    let plan = Plan::new(data.study.clone(), data.run.seed).ok();
+    if let Some(study) = plan.and_then(|plan| plan.study_of(&id)) {
+        data.study = study;
+    }
+    Ok(data)
 }
 
 /// A run as it is in a notebook.

@@ -4,6 +4,7 @@ use crate::exit::{End, Usage};
 use crate::shown::{self, opened};
 use anyhow::Result;
 use command_line::{Explain, Global};
+use results::Results;
 
 /// Shows the findings of a run alone, or what a rule is.
 pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
@@ -13,12 +14,16 @@ pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
         return Ok(End::Done);
     }
     let notebook = opened(global, None)?;
-    let results =
-        shown::load(&notebook, &notebook.find(arguments.run.as_deref().unwrap_or_default())?, None)?;
+    let id = notebook.find(arguments.run.as_deref().unwrap_or_default())?;
+    let results = match &arguments.cell {
+        Some(cell) => Results::load_cell(&notebook, &id, cell, terminal::warn)?,
+        None => shown::load(&notebook, &id, None)?,
+    };
     if global.json {
         terminal::json(&report::json(&results.report()))?;
     } else {
-        terminal::document(&report::Wide(terminal::screen_width()).findings_text(&results.report()))?;
+        let text = report::Wide(terminal::screen_width()).findings_text(&results.report());
+        terminal::document(&[text, results.one_by_one()].concat())?;
     }
     Ok(End::Done)
 }
