@@ -181,7 +181,9 @@ impl Autonomous {
         self.move_to(wanted.clamp(least, most))
     }
 
-    /// The level at which the window's cycles would have taken the share of it that is aimed at.
+    /// The lowest level at which the window's cycles would have taken the share of it that is aimed at, or
+    /// less: rounded to the nearest one, a low level that is busy all of the time would stay what it is at
+    /// 95%.
     fn wanted(&self, worked: Counters) -> u8 {
         let aim = u128::from(self.spec.aim(self.request.epp).get());
         if worked.mperf == 0 {
@@ -192,7 +194,7 @@ impl Autonomous {
         }
         let cycles = u128::from(self.base) * u128::from(worked.aperf) * 1000;
         let aimed_at = u128::from(worked.tsc) * aim;
-        let level = (cycles + aimed_at / 2) / aimed_at;
+        let level = cycles.div_ceil(aimed_at);
         u8::try_from(level).unwrap_or(u8::MAX)
     }
 
@@ -242,8 +244,13 @@ mod tests {
     #[test]
     fn the_level_aims_at_a_busy_share() {
         let mut hardware = hardware(128);
-        // 1200 of 2400 kilocycles, so half of base, in 70% of the time: 24·0.5/0.7 = 17.1, so 17.
-        assert_eq!(hardware.decide(Nanos::from_millis(1), 0, &worked(1200, 1200, 1)), Some(17));
+        // 1200 of 2400 kilocycles, so half of base, in 70% of the time: 24·0.5/0.7 = 17.1, so 18.
+        assert_eq!(hardware.decide(Nanos::from_millis(1), 0, &worked(1200, 1200, 1)), Some(18));
+        // A level that is busy all of the time is too low, however near the aim is.
+        let mut low =
+            Autonomous::new(AutonomousSpec::default(), 24, Request { min: 8, max: 35, epp: Epp(255) });
+        low.start(Nanos::ZERO, 0, &Fixed::default());
+        assert_eq!(low.decide(Nanos::from_millis(1), 0, &worked(800, 2400, 1)), Some(9));
     }
 
     #[test]

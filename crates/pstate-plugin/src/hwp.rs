@@ -3,8 +3,9 @@
 //!
 //! **Modelled, not known.** Intel publishes no algorithm. Here the work of the last window, in ratios times
 //! time not idle, is divided by the window and by a setpoint: the utilisation that is aimed at. The setpoint
-//! rises in a straight line with the energy performance preference (EPP). The parameters come from the
-//! machine's table.
+//! rises in a straight line with the energy performance preference (EPP). The ratio is rounded up: rounded to
+//! the nearest one, a low ratio that is busy all of the time would stay what it is at a setpoint of 95%. The
+//! parameters come from the machine's table.
 
 use crate::options::HwpOptions;
 use std::collections::VecDeque;
@@ -32,6 +33,9 @@ impl Request {
         ratio.clamp(self.least.clamp(least, most), most)
     }
 }
+
+/// What a sum of floats may be above the ratio that it stands for.
+const ROUNDING: f64 = 1e-6;
 
 /// One CPU's history.
 #[derive(Debug)]
@@ -76,7 +80,7 @@ impl Model {
         }
         let window_ns = self.options.period_ns as f64 * self.work.len() as f64;
         let wanted = self.work.iter().sum::<f64>() / window_ns / self.setpoint(request.preference);
-        request.bound(wanted.round().clamp(0.0, 255.0) as u8, least, most)
+        request.bound((wanted - ROUNDING).ceil().clamp(0.0, 255.0) as u8, least, most)
     }
 
     fn setpoint(&self, preference: u8) -> f64 {
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_busy_cpu_goes_to_the_top_and_an_idle_one_to_the_bottom() {
-        assert_eq!([settled(0, 1.0, 100), settled(128, 1.0, 100)], [42, 42]);
+        assert_eq!([0, 128, 255].map(|preference| settled(preference, 1.0, 200)), [42; 3]);
         assert_eq!(settled(0, 0.0, 10), 8);
     }
 
@@ -117,6 +121,7 @@ mod tests {
         assert_eq!(settled(0, 0.5, 200), 42, "50% is above the setpoint of 30%");
         assert_eq!(settled(128, 0.5, 200), 8, "and below that of 63%");
         assert_eq!([settled(128, 0.8, 200), settled(255, 0.8, 200)], [42, 8]);
+        assert_eq!([settled(255, 0.94, 400), settled(255, 0.96, 400)], [8, 42]);
     }
 
     #[test]
