@@ -11,6 +11,17 @@ pub const CPU_DMA_LATENCY: &str = "cpu_dma_latency";
 /// `include/linux/pm_qos.h`).
 pub const NO_LATENCY_LIMIT_US: u32 = 2_000_000_000;
 
+/// The settings that choose the mode of a processor's own driver, active or passive. The kernel makes its
+/// policies anew with each.
+pub const INTEL_MODE: &str = "intel_pstate.status";
+/// The same of AMD's.
+pub const AMD_MODE: &str = "amd_pstate.status";
+
+/// Whether a setting of this name chooses a driver's mode.
+pub fn is_driver_mode(name: &str) -> bool {
+    [INTEL_MODE, AMD_MODE].contains(&name)
+}
+
 /// Reads a value of [`CPU_DMA_LATENCY`], in microseconds: `20us`, `1ms`, `20`; `none` for no limit. `None`
 /// where it is no whole number of microseconds, or more than the kernel's own word for no limit.
 pub fn latency_limit_us(text: &str) -> Option<u32> {

@@ -9,7 +9,6 @@ use domain::setting::SettingRequest;
 use domain::time::Nanos;
 use governors::autonomous::{AutonomousSpec, Permille};
 use sim::cpu::Begins;
-use sim::machine::Driver;
 
 /// How well the model gives what was recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -170,8 +169,9 @@ fn ends(machine: &Machine, load: &Load) -> Vec<End> {
         // Where CPUs are nearly full, what is counted of their time does not tell whether they are.
         End { wait: Wait::Fitted(0.0), within: COUNTED_WITHIN, ..usual },
     ];
-    if matches!(machine.spec.cpu.driver, Driver::IntelPstateHwp | Driver::AmdPstateEpp) {
-        all.extend([AutonomousSpec::default(), eager()].map(|hardware| End { hardware, ..usual }));
+    let driver = machine.spec.cpu.driver;
+    if driver.in_mode("active").unwrap_or(driver).leaves_it_to_hardware() {
+        all.extend([AutonomousSpec::default(), eager(), thrifty()].map(|hardware| End { hardware, ..usual }));
     }
     if load.overlap > 0.0 {
         all.extend([0.0, load.overlap].map(|overlap| End { overlap, ..usual }));
@@ -199,6 +199,12 @@ fn ends(machine: &Machine, load: &Load) -> Vec<End> {
 fn eager() -> AutonomousSpec {
     let nothing = Permille::new(0).expect("below 1000");
     AutonomousSpec::averaging(Nanos::from_millis(1), Nanos::from_millis(1), (nothing, nothing))
+}
+
+/// One that, asked to save all it can, stays below its highest frequency unless it is busy all of the time.
+fn thrifty() -> AutonomousSpec {
+    let [least, all] = [300, 1000].map(|thousandths| Permille::new(thousandths).expect("at most 1000"));
+    AutonomousSpec::averaging(Nanos::from_millis(4), Nanos::from_millis(1), (least, all))
 }
 
 /// A device's times differ by so much, and by so little at least: requests that all take the same time fall

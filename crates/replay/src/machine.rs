@@ -1,7 +1,9 @@
 //! The CPUs of a recording's machine, and the frequency policy in force while it was recorded.
 
 use domain::inventory::{Cpufreq, Inventory, Policy};
-use domain::setting::{SettingName, SettingRecord, SettingRequest};
+use domain::setting::{
+    AMD_MODE, CPU_DMA_LATENCY, SettingName, SettingRecord, SettingRequest, is_driver_mode,
+};
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
@@ -22,7 +24,7 @@ pub enum UnknownMachine {
     NoCpufreq,
     /// No model knows its driver.
     #[error(
-        "no model knows its driver `{0}`; there are models of acpi-cpufreq, intel_pstate (active) and amd-pstate-epp"
+        "no model knows its driver `{0}`; there are models of acpi-cpufreq, intel_pstate, intel_cpufreq, amd-pstate and amd-pstate-epp"
     )]
     Driver(String),
     /// Frequencies are not known.
@@ -33,8 +35,8 @@ pub enum UnknownMachine {
         "policies that some of its CPUs share have no model; there are models of one policy for all CPUs, and of one for each"
     )]
     Shared,
-    /// The trial changed the driver's mode.
-    #[error("the trial set `{0}`, and in that mode the driver has no model")]
+    /// The mode of the driver, as the machine had it or the trial set it.
+    #[error("`{0}`: in that mode the driver has no model; there are models of active and passive")]
     Mode(String),
     /// Its kernel is not known.
     #[error("its inventory has no kernel release")]
@@ -90,15 +92,17 @@ impl Machine {
             policies if policies == count => false,
             _ => return Err(UnknownMachine::Shared),
         };
-        let of_mode = |record: &&SettingRecord| record.setting.name.ends_with("_pstate.status");
-        if let Some(record) = made.iter().find(of_mode) {
-            return Err(UnknownMachine::Mode(format!("{} = {}", record.setting, record.asked)));
-        }
         let is_set = made.iter().any(|record| record.setting.name == "governor");
         if policy.governor.is_none() && !is_set {
             return Err(UnknownMachine::Governor);
         }
         let driver = driver(cpufreq, policy)?;
+        let unknown = |record: &&SettingRecord| {
+            is_driver_mode(&record.setting.name) && driver.in_mode(record.asked.trim()).is_none()
+        };
+        if let Some(record) = made.iter().find(unknown) {
+            return Err(UnknownMachine::Mode(format!("{} = {}", record.setting, record.asked)));
+        }
         let release = inventory.kernel.release.as_deref().and_then(KernelVersion::parse);
         let kernel = release.ok_or(UnknownMachine::Kernel)?;
         let states = states(policy, driver, inventory.cpus.base)?;
@@ -151,6 +155,10 @@ impl Machine {
             preferences: policy.available_epp.clone(),
         };
         machine.apply(made);
+        if machine.driver() != driver {
+            // What its own mode has.
+            machine.governors.clear();
+        }
         Ok(machine)
     }
 
@@ -160,9 +168,18 @@ impl Machine {
         Some((major, minor) == (self.spec.kernel.major, self.spec.kernel.minor))
     }
 
+    /// Its driver in the mode that is in force.
+    pub fn driver(&self) -> Driver {
+        let own = self.spec.cpu.driver;
+        let mode = own.mode_setting().and_then(|setting| value(&self.in_force, setting));
+        mode.and_then(|mode| own.in_mode(mode)).unwrap_or(own)
+    }
+
     /// Settings that a trial made are in force instead of those that its machine had.
     fn apply(&mut self, made: &[SettingRecord]) {
-        for record in made {
+        let (modes, others): (Vec<_>, Vec<_>) =
+            made.iter().partition(|record| is_driver_mode(&record.setting.name));
+        for record in modes.into_iter().chain(others) {
             let mut request =
                 SettingRequest { setting: record.setting.clone(), value: record.got.trim().to_owned() };
             if !is_of_cpus(request.setting.name.as_str()) {
@@ -182,31 +199,32 @@ pub(crate) fn value<'s>(settings: &'s [SettingRequest], name: &str) -> Option<&'
     Some(setting.value.as_str())
 }
 
-/// Settings with others, which win.
+/// Settings with others, which win. A driver in another mode begins anew, without what was set of the mode
+/// before.
 pub(crate) fn with(settings: &[SettingRequest], others: &[SettingRequest]) -> Vec<SettingRequest> {
-    let kept =
-        settings.iter().filter(|one| others.iter().all(|other| other.setting.name != one.setting.name));
+    let is_other_mode = |other: &SettingRequest| {
+        let name = other.setting.name.as_str();
+        is_driver_mode(name) && value(settings, name) != Some(other.value.as_str())
+    };
+    let begins_anew = others.iter().any(is_other_mode);
+    let kept = settings.iter().filter(|one| !(begins_anew && is_of_mode(&one.setting.name)));
+    let kept = kept.filter(|one| others.iter().all(|other| other.setting.name != one.setting.name));
     kept.chain(others).cloned().collect()
 }
 
 /// Whether a setting is one of frequency policy or idle states, which are what a replay knows.
 pub fn is_of_cpus(name: &str) -> bool {
-    const NAMES: [&str; 11] = [
-        "governor",
-        "min_freq",
-        "max_freq",
-        "setspeed",
-        "epp",
-        "turbo",
-        "min_perf_pct",
-        "max_perf_pct",
-        "hwp_dynamic_boost",
-        "idle_governor",
-        domain::setting::CPU_DMA_LATENCY,
-    ];
+    const NAMES: [&str; 3] = ["hwp_dynamic_boost", "idle_governor", CPU_DMA_LATENCY];
+    NAMES.contains(&name) || name.starts_with("idle.") || is_driver_mode(name) || is_of_mode(name)
+}
+
+/// Whether a setting is one of a policy or of a driver's mode, which both begin anew in another mode.
+fn is_of_mode(name: &str) -> bool {
+    const NAMES: [&str; 8] =
+        ["governor", "min_freq", "max_freq", "setspeed", "epp", "turbo", "min_perf_pct", "max_perf_pct"];
     let is_tunable =
         || name.split_once('.').is_some_and(|(governor, _)| domain::cpufreq::has_tunables(governor));
-    NAMES.contains(&name) || name.starts_with("idle.") || is_tunable()
+    NAMES.contains(&name) || is_tunable()
 }
 
 fn driver(cpufreq: &Cpufreq, policy: &Policy) -> Result<Driver, UnknownMachine> {
@@ -216,6 +234,14 @@ fn driver(cpufreq: &Cpufreq, policy: &Policy) -> Result<Driver, UnknownMachine> 
         "acpi-cpufreq" => Ok(Driver::AcpiCpufreq),
         "intel_pstate" if hwp => Ok(Driver::IntelPstateHwp),
         "intel_pstate" => Ok(Driver::IntelPstate),
+        "intel_cpufreq" if hwp => Ok(Driver::IntelCpufreqHwp),
+        "intel_cpufreq" => Ok(Driver::IntelCpufreq),
+        "amd-pstate" | "amd_pstate" => {
+            match cpufreq.amd_pstate.as_ref().and_then(|amd| amd.status.as_deref()) {
+                Some("guided") => Err(UnknownMachine::Mode(format!("{AMD_MODE} = guided"))),
+                _ => Ok(Driver::AmdPstate),
+            }
+        }
         "amd-pstate-epp" | "amd_pstate_epp" => Ok(Driver::AmdPstateEpp),
         // A driver with a table behaves as acpi-cpufreq does: governors of the kernel choose from it.
         _ if !policy.available.is_empty() => Ok(Driver::AcpiCpufreq),
@@ -234,7 +260,7 @@ fn hardware() -> AutonomousSpec {
 }
 
 fn states(policy: &Policy, driver: Driver, base: Option<Hertz>) -> Result<Vec<PState>, UnknownMachine> {
-    let frequencies: Vec<Hertz> = if driver == Driver::AcpiCpufreq && !policy.available.is_empty() {
+    let frequencies: Vec<Hertz> = if driver.has_table() && !policy.available.is_empty() {
         policy.available.clone()
     } else {
         let ends = [policy.hardware_min, policy.base.or(base), policy.hardware_max];
@@ -279,7 +305,8 @@ fn at_rest(cpufreq: &Cpufreq, policy: &Policy, driver: Driver) -> Vec<SettingReq
     let mut all = Vec::new();
     let limits = [("min_freq", policy.min), ("max_freq", policy.max)];
     all.extend(limits.into_iter().filter_map(|(name, at)| Some(setting(name, &at?.khz().to_string()))));
-    if driver == Driver::AcpiCpufreq {
+    all.extend(driver.mode_setting().map(|name| setting(name, driver.mode())));
+    if driver.has_governors() {
         for (governor, tunables) in &cpufreq.tunables {
             let known = tunables.iter().filter(|(name, _)| is_modelled(governor, name));
             all.extend(known.map(|(name, value)| setting(&format!("{governor}.{name}"), value)));
@@ -289,8 +316,9 @@ fn at_rest(cpufreq: &Cpufreq, policy: &Policy, driver: Driver) -> Vec<SettingReq
         all.extend(own.map(|(name, value)| setting(&format!("{governor}.{name}"), value)));
     }
     all.extend(policy.governor.as_deref().map(|governor| setting("governor", governor)));
-    let chooses = matches!(driver, Driver::IntelPstateHwp | Driver::AmdPstateEpp);
-    all.extend(policy.epp.as_deref().filter(|_| chooses).map(|epp| setting("epp", epp)));
+    all.extend(
+        policy.epp.as_deref().filter(|_| driver.leaves_it_to_hardware()).map(|epp| setting("epp", epp)),
+    );
     if let Some(intel) = &cpufreq.intel_pstate {
         all.extend(intel.no_turbo.filter(|none| *none).map(|_| setting("turbo", "0")));
         let boosts = intel.hwp_dynamic_boost == Some(true) && driver == Driver::IntelPstateHwp;

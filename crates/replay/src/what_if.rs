@@ -3,6 +3,7 @@
 use crate::fit::Replay;
 use crate::machine::value;
 use domain::setting::{SettingName, SettingRequest};
+use governors::KernelVersion;
 use sim::machine::Driver;
 
 /// Settings to be predicted.
@@ -77,10 +78,21 @@ fn with_and_without(lift: SettingRequest, others: &[WhatIf]) -> Vec<WhatIf> {
     [vec![WhatIf { settings: vec![lift.clone()] }], all].concat()
 }
 
+/// Governors of the kernel on a machine whose driver chooses by itself: it has to be in passive mode. With
+/// HWP `intel_pstate` has one from 5.9 on.
+fn in_passive_mode(driver: Driver, kernel: KernelVersion) -> Vec<WhatIf> {
+    let Some(mode) = driver.mode_setting() else { return Vec::new() };
+    if driver.has_hwp() && kernel < KernelVersion::new(5, 9, 0) {
+        return Vec::new();
+    }
+    ["schedutil", "ondemand"].map(|name| WhatIf::of(&[(mode, "passive"), ("governor", name)])).into()
+}
+
 /// What is predicted without asking.
 pub fn what_matters(replay: &Replay) -> Vec<WhatIf> {
     let machine = replay.machine();
-    let by_driver = machine.spec.cpu.driver != Driver::AcpiCpufreq;
+    let driver = machine.driver();
+    let by_driver = !driver.has_governors();
     let known: Vec<&str> = machine.governors.iter().map(String::as_str).collect();
     let has = |name: &&str| known.is_empty() || known.contains(name);
     let governors: Vec<&str> = match by_driver {
@@ -91,6 +103,7 @@ pub fn what_matters(replay: &Replay) -> Vec<WhatIf> {
     if by_driver {
         let preferences = machine.preferences.iter().filter(|epp| *epp != "default");
         all.extend(preferences.map(|epp| WhatIf::of(&[("governor", "powersave"), ("epp", epp)])));
+        all.extend(in_passive_mode(driver, machine.spec.kernel));
     } else {
         for (governor, tunable, values) in TUNABLES {
             if governors.contains(&governor) {

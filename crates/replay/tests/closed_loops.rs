@@ -240,6 +240,24 @@ fn a_processor_that_chooses_itself_is_run_by_both_assumptions_unless_its_frequen
 }
 
 #[test]
+fn governors_of_the_kernel_are_predicted_for_a_driver_that_chooses_by_itself() {
+    let mut machine = machine(1, &[("intel_pstate.status", "active"), ("governor", "performance")]);
+    machine.spec.cpu.driver = Driver::IntelPstate;
+    let replay = Replay::new(machine, load(100.0, 4.0, 1)).unwrap();
+    let passive = |governor: &str| {
+        let settings = [setting("intel_pstate.status", "passive"), setting("governor", governor)];
+        replay.predict(&settings).unwrap().rate.value
+    };
+    assert_near(passive("performance"), 1.0);
+    assert_near(passive("powersave"), 10.0 / 14.0);
+    let error = replay.predict(&[setting("governor", "powersave"), setting("ondemand.up_threshold", "40")]);
+    assert!(error.unwrap_err().to_string().contains("ondemand.up_threshold"), "active mode has no governors");
+    let asked = replay::what_matters(&replay);
+    let schedutil = [setting("intel_pstate.status", "passive"), setting("governor", "schedutil")];
+    assert!(asked.iter().any(|one| one.settings == schedutil), "{asked:?}");
+}
+
+#[test]
 fn equal_recordings_give_equal_predictions() {
     let predict = || {
         let replay = Replay::new(machine(2, &[("governor", "ondemand")]), load(300.0, 3.0, 4)).unwrap();

@@ -390,7 +390,15 @@ fn machines() -> Vec<MachineSpec> {
 fn the_machine_of_an_inventory_has_the_policies_of_what_was_looked_at() {
     let machines = machines();
     assert!(machines.len() > 10);
-    for spec in machines {
+    let in_passive_mode = |spec: &MachineSpec| {
+        let mut other = spec.clone();
+        other.cpu.driver = spec.cpu.driver.in_mode("passive")?;
+        other.cpu.governor = "schedutil".into();
+        Some(other)
+    };
+    let passive: Vec<MachineSpec> = machines.iter().filter_map(in_passive_mode).collect();
+    assert!(!passive.is_empty());
+    for spec in machines.into_iter().chain(passive) {
         let found = Machine::of(&spec.inventory(), &[]);
         if spec.cpu.driver == Driver::None {
             assert_eq!(found, Err(UnknownMachine::NoCpufreq), "{}", spec.name);
@@ -407,6 +415,41 @@ fn the_machine_of_an_inventory_has_the_policies_of_what_was_looked_at() {
         assert_eq!(of(&found), of(&spec), "{}", spec.name);
         assert_eq!(found.cpu.governor, spec.cpu.governor, "{}", spec.name);
     }
+}
+
+#[test]
+fn a_driver_in_another_mode_begins_anew_and_its_governors_are_the_kernels() {
+    let spec = machines().into_iter().find(|spec| spec.cpu.driver == Driver::IntelPstate).unwrap();
+    let mut inventory = spec.inventory();
+    let policy = &mut inventory.cpufreq.as_mut().unwrap().policies[0];
+    policy.available_governors = vec!["performance".into(), "powersave".into()];
+    policy.max = policy.hardware_min;
+    let record = |name: &str, got: &str| SettingRecord {
+        setting: SettingName::parse(name),
+        path: String::new(),
+        before: String::new(),
+        asked: got.into(),
+        got: got.into(),
+        after: None,
+    };
+    // As a ledger has them: the driver before its governor; a record may come in any order.
+    let made = [record("governor", "ondemand"), record("intel_pstate.status", "passive")];
+    let machine = Machine::of(&inventory, &made).unwrap();
+    assert_eq!((machine.spec.cpu.driver, machine.driver()), (Driver::IntelPstate, Driver::IntelCpufreq));
+    let names: Vec<(&str, &str)> =
+        machine.in_force.iter().map(|one| (one.setting.name.as_str(), one.value.as_str())).collect();
+    assert_eq!(names, [("intel_pstate.status", "passive"), ("governor", "ondemand")], "no limit is left");
+    assert!(machine.governors.is_empty(), "those of the mode before are none of it");
+    let off = Machine::of(&inventory, &[record("intel_pstate.status", "off")]);
+    assert_eq!(off, Err(UnknownMachine::Mode("intel_pstate.status = off".into())));
+    inventory.cpufreq.as_mut().unwrap().policies[0].driver = Some("amd-pstate".into());
+    let amd = domain::inventory::AmdPstate { status: Some("guided".into()), prefcore: None };
+    inventory.cpufreq.as_mut().unwrap().amd_pstate = Some(amd);
+    let guided = Machine::of(&inventory, &[]).unwrap_err().to_string();
+    assert!(
+        guided.contains("amd_pstate.status = guided") && guided.contains("active and passive"),
+        "{guided}"
+    );
 }
 
 #[test]

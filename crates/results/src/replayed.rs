@@ -9,7 +9,7 @@ use domain::ids::{CellId, RunId, TrialKey};
 use domain::inventory::Inventory;
 use domain::order;
 use domain::plan::{Cell, Plan};
-use domain::setting::{SettingRecord, SettingRequest};
+use domain::setting::{SettingRecord, SettingRequest, is_driver_mode};
 use domain::trace::Trace;
 use domain::trial::Trial;
 use notebook::Notebook;
@@ -190,7 +190,10 @@ impl<'n> Replayable<'n> {
     pub fn promising(&self) -> Result<Vec<Vec<SettingRequest>>> {
         let replay = self.replay(self.trial(None)?)?;
         let mut all = Self::predicted(&replay, vec![]).unwrap_or_default();
-        all.retain(|one| one.prediction.rate.value > 1.0);
+        // A driver's mode is changed by whoever asks for it: the kernel makes all its policies anew.
+        let keeps_its_driver =
+            |settings: &[SettingRequest]| settings.iter().all(|one| !is_driver_mode(&one.setting.name));
+        all.retain(|one| one.prediction.rate.value > 1.0 && keeps_its_driver(&one.settings));
         order::by(&mut all, |a, b| b.prediction.rate.value.total_cmp(&a.prediction.rate.value));
         Ok(all.into_iter().take(MOST_PROMISING).map(|one| one.settings).collect())
     }

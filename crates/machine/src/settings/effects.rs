@@ -3,6 +3,7 @@
 
 use super::{CPU, CPUFREQ, numbered, value};
 use crate::Machine;
+use domain::setting::{AMD_MODE, INTEL_MODE};
 use std::path::Path;
 
 /// How early in one set of changes a setting is written: drivers, then turbo, then governors and schedulers
@@ -31,7 +32,7 @@ fn kind(setting_or_path: &str) -> Kind {
     let is = |names: &[&str], ends: &[&str]| {
         names.contains(&setting_or_path) || ends.iter().any(|end| setting_or_path.ends_with(end))
     };
-    if is(&["intel_pstate.status", "amd_pstate.status"], &["/intel_pstate/status", "/amd_pstate/status"]) {
+    if is(&[INTEL_MODE, AMD_MODE], &["/intel_pstate/status", "/amd_pstate/status"]) {
         Kind::Driver
     } else if is(&["turbo"], &["/no_turbo", "/cpufreq/boost"]) || is_policy_boost(setting_or_path) {
         Kind::Turbo

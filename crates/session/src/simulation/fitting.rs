@@ -80,9 +80,7 @@ fn in_short(cell: &Cell, spec: &MachineSpec, error: &str) -> String {
     });
     match governor {
         Some(_) if spec.cpu.driver == Driver::None => "no cpufreq".to_owned(),
-        Some(name)
-            if spec.cpu.driver != Driver::AcpiCpufreq && !["performance", "powersave"].contains(&name) =>
-        {
+        Some(name) if !spec.cpu.driver.has_governors() && !["performance", "powersave"].contains(&name) => {
             format!("{} has no {name}", spec.cpu.driver.name())
         }
         _ => error.to_owned(),

@@ -39,7 +39,7 @@ pub(super) fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named>
         Some(name) => {
             let table = tables::of_lab(lab, name, folder)?;
             let rate = dilation.map_or(table.stands_for.unwrap_or(table.pace), |d| table.pace * d);
-            cpus_of(&table, &mut spec.cpu);
+            cpus_of(&table, spec.kernel, &mut spec.cpu);
             spec.cpu.work_per_cycle = rate / (table.clock(0).hz() as f64);
             let dilated = lab.clock().divide(rate / table.pace);
             spec.dilation = dilated.stretched;
@@ -77,7 +77,7 @@ fn kernel_of(given: &str, machine: KernelVersion) -> Option<KernelVersion> {
 
 /// The CPUs of a guest with this table: its driver, P-states, turbo, idle states, and what its processor
 /// chooses by itself as the lab's plugin has it.
-fn cpus_of(table: &PStateTable, cpu: &mut CpuSpec) {
+fn cpus_of(table: &PStateTable, kernel: KernelVersion, cpu: &mut CpuSpec) {
     cpu.states = table.states.iter().rev().map(pstate).collect();
     cpu.shared = table.domains == PStateDomains::Shared;
     // The plugin's CPUs change at once, whatever the table tells the kernel.
@@ -95,11 +95,13 @@ fn cpus_of(table: &PStateTable, cpu: &mut CpuSpec) {
     let Some(ratios) = table.driver.ratios() else { return };
     let mhz = |ratio: u8| Hertz::from_mhz(u64::from(ratio) * 100);
     cpu.driver = match (&table.driver, ratios.hwp) {
+        // The active mode came with 6.3; before there is the passive one alone.
+        (PStateDriver::Amd(_), _) if kernel < KernelVersion::new(6, 3, 0) => Driver::AmdPstate,
         (PStateDriver::Amd(_), _) => Driver::AmdPstateEpp,
         (_, Some(_)) => Driver::IntelPstateHwp,
         (_, None) => Driver::IntelPstate,
     };
-    cpu.governor = "powersave".to_owned();
+    cpu.governor = if cpu.driver.is_passive() { "schedutil" } else { "powersave" }.to_owned();
     cpu.base = mhz(ratios.base);
     cpu.turbo = ratios.turbo.iter().map(|ratio| mhz(*ratio)).collect();
     cpu.frequency_invariant = true;
@@ -190,5 +192,7 @@ mod tests {
             [4001, 4000, 4200].map(Hertz::from_mhz)
         );
         assert_eq!(driver("zen3-server"), Driver::AmdPstateEpp);
+        let old = machine("pstates = \"zen3-server\"\nkernel = \"6.1\"\n").cpu;
+        assert_eq!((old.driver, old.governor.as_str()), (Driver::AmdPstate, "schedutil"));
     }
 }

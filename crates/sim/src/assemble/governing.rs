@@ -6,19 +6,24 @@ use crate::machine::{Driver, MachineSpec};
 use domain::bench::BenchError;
 use domain::inventory::Inventory;
 use domain::lab::ProcessorModel;
-use domain::setting::{CPU_DMA_LATENCY, NO_LATENCY_LIMIT_US, SettingRequest, latency_limit_us};
+use domain::setting::{
+    CPU_DMA_LATENCY, NO_LATENCY_LIMIT_US, SettingRequest, is_driver_mode, latency_limit_us,
+};
 use domain::time::Nanos;
 use domain::units::{Hertz, Ratio};
 use governors::amd_pstate::{AMD_PREFERENCES, AmdLevels, AmdPstate};
 use governors::autonomous::Epp;
+use governors::driver::{AmdMode, AmdPassive, Control, Driver as GovernedDriver, IntelCpufreq};
 use governors::hwp::{DynamicBoost, HWP_PREFERENCES, Hwp};
-use governors::intel_pstate::{Algorithm, IntelPolicy, IntelPstate, PmProfile, Ratios, Turbo};
+use governors::intel_pstate::{Algorithm, GlobalLimits, IntelPolicy, IntelPstate, PmProfile, Ratios, Turbo};
 use governors::{FrequencyTable, Governor, Policy as View, default_io_is_busy};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The settings of cpufreq that a cell may make, at what the machine starts with.
 pub(super) struct Governing<'a> {
     machine: &'a MachineSpec,
+    /// The machine's, in the mode that is set.
+    driver: Driver,
     governor: String,
     /// By governor: tunable to value.
     tunables: BTreeMap<String, BTreeMap<String, String>>,
@@ -34,6 +39,15 @@ pub(super) struct Governing<'a> {
     latency_limit_us: u32,
 }
 
+/// The governor of a policy that is made anew in active and in passive mode, of a kernel whose default is
+/// schedutil, as distributions have it: a driver without governors falls back on what firmware leaves, which
+/// its `init` calls powersave.
+const BEGINS_WITH: [&str; 2] = ["powersave", "schedutil"];
+
+/// What drivers in passive mode say of the time from a request to its effect
+/// (`INTEL_CPUFREQ_TRANSITION_LATENCY`, `AMD_PSTATE_TRANSITION_LATENCY`).
+const PASSIVE_LATENCY: Nanos = Nanos::from_micros(20);
+
 /// The bus clock of Intel's parts since Nehalem's successors.
 const RATIO: Hertz = Hertz::from_mhz(100);
 
@@ -42,6 +56,7 @@ impl<'a> Governing<'a> {
         let states = &machine.cpu.states;
         Self {
             machine,
+            driver: machine.cpu.driver,
             governor: machine.cpu.governor.clone(),
             tunables: BTreeMap::new(),
             min: states[0].frequency,
@@ -58,7 +73,7 @@ impl<'a> Governing<'a> {
 
     /// Makes a setting: what it was before, and what it is now.
     pub(super) fn set(&mut self, request: &SettingRequest) -> Result<(String, String), BenchError> {
-        let driver = self.machine.cpu.driver;
+        let driver = self.driver;
         let missing =
             || refused(request, &format!("the machine `{}` has {}", self.machine.name, about(driver)));
         let value = request.value.trim();
@@ -69,10 +84,9 @@ impl<'a> Governing<'a> {
         if driver == Driver::None {
             return Err(missing());
         }
-        let intel = matches!(driver, Driver::IntelPstate | Driver::IntelPstateHwp);
         let before = match name {
             "governor" => {
-                if driver != Driver::AcpiCpufreq && !["performance", "powersave"].contains(&value) {
+                if !driver.has_governors() && !["performance", "powersave"].contains(&value) {
                     return Err(missing());
                 }
                 std::mem::replace(&mut self.governor, value.to_owned())
@@ -83,10 +97,8 @@ impl<'a> Governing<'a> {
                 let khz = frequency(request)?.khz().to_string();
                 self.tunable("userspace", "scaling_setspeed", &khz)
             }
-            "epp" if matches!(driver, Driver::IntelPstateHwp | Driver::AmdPstateEpp) => {
-                std::mem::replace(&mut self.epp, value.to_owned())
-            }
-            "turbo" if intel || driver == Driver::AmdPstateEpp => {
+            "epp" if driver.leaves_it_to_hardware() => std::mem::replace(&mut self.epp, value.to_owned()),
+            "turbo" if driver.is_intel() || driver == Driver::AmdPstateEpp => {
                 let on = match value {
                     "1" => Turbo::On,
                     "0" => Turbo::Off,
@@ -95,16 +107,17 @@ impl<'a> Governing<'a> {
                 let before = std::mem::replace(&mut self.turbo, on);
                 if before == Turbo::On { "1".to_owned() } else { "0".to_owned() }
             }
-            "min_perf_pct" if intel => self.share(0, request)?,
-            "max_perf_pct" if intel => self.share(1, request)?,
+            "min_perf_pct" if driver.is_intel() => self.share(0, request)?,
+            "max_perf_pct" if driver.is_intel() => self.share(1, request)?,
             "hwp_dynamic_boost" if driver == Driver::IntelPstateHwp => {
                 let on = if value == "1" { DynamicBoost::On } else { DynamicBoost::Off };
                 let before = std::mem::replace(&mut self.boost, on);
                 if before == DynamicBoost::On { "1".to_owned() } else { "0".to_owned() }
             }
+            _ if driver.mode_setting() == Some(name) => self.set_mode(request, value)?,
             _ => match name.split_once('.') {
                 Some((governor, tunable))
-                    if driver == Driver::AcpiCpufreq && domain::cpufreq::has_tunables(governor) =>
+                    if driver.has_governors() && domain::cpufreq::has_tunables(governor) =>
                 {
                     self.tunable(governor, tunable, value)
                 }
@@ -112,6 +125,24 @@ impl<'a> Governing<'a> {
             },
         };
         Ok((before, request.value.clone()))
+    }
+
+    /// Registers the driver in another mode: its policies are made anew, with the governor that a kernel
+    /// begins with and without limits (`intel_pstate_update_status`, `amd_pstate_update_status`).
+    fn set_mode(&mut self, request: &SettingRequest, mode: &str) -> Result<String, BenchError> {
+        let before = self.driver.mode();
+        let driver = self.driver.in_mode(mode).ok_or_else(|| {
+            refused(request, &format!("there are models of active and passive of {}", about(self.driver)))
+        })?;
+        if driver != self.driver {
+            let begun = Self::of(self.machine);
+            self.driver = driver;
+            self.governor = BEGINS_WITH[usize::from(driver.is_passive())].to_owned();
+            self.tunables.clear();
+            (self.min, self.max, self.epp) = (begun.min, begun.max, begun.epp);
+            (self.turbo, self.percent) = (begun.turbo, begun.percent);
+        }
+        Ok(before.to_owned())
     }
 
     /// A setting of cpuidle: what it was before; `None` where it is none.
@@ -192,15 +223,18 @@ impl<'a> Governing<'a> {
             policy.governor = Some(self.governor.clone());
             policy.min = policy.min.max(Some(self.min));
             policy.max = policy.max.min(Some(self.max));
-            policy.epp = policy.epp.take().map(|_| self.epp.clone());
+            policy.driver = Some(self.driver.scaling_driver().to_owned());
+            policy.epp = self.driver.leaves_it_to_hardware().then(|| self.epp.clone());
         }
         let share = |percent: Option<u32>| percent.and_then(|percent| Ratio::new(f64::from(percent) / 100.0));
         if let Some(intel) = &mut cpufreq.intel_pstate {
+            intel.status = Some(self.driver.mode().to_owned());
             intel.no_turbo = Some(self.turbo == Turbo::Off);
-            intel.hwp_dynamic_boost = intel.hwp.filter(|hwp| *hwp).map(|_| self.boost == DynamicBoost::On);
+            let boosts = self.driver == Driver::IntelPstateHwp;
+            intel.hwp_dynamic_boost = boosts.then_some(self.boost == DynamicBoost::On);
             [intel.min_perf, intel.max_perf] = self.percent.map(share);
         }
-        if self.machine.cpu.driver == Driver::AmdPstateEpp {
+        if self.driver == Driver::AmdPstateEpp {
             cpufreq.boost = Some(self.turbo == Turbo::On);
         }
         if let Some(Chooser::Kernel(governor)) = policies.first().map(|policy| &policy.chooser) {
@@ -233,27 +267,30 @@ impl<'a> Governing<'a> {
                 show(self.max)
             )));
         }
-        let is_table = matches!(cpu.driver, Driver::AcpiCpufreq | Driver::None);
         let frequencies = cpu.states.iter().map(|state| state.frequency).collect();
         let table = FrequencyTable::new(frequencies).map_err(|error| unsupported(&error.to_string()))?;
         let mut view = View {
             cpus: cpus.len(),
-            table: is_table.then_some(table),
+            table: self.driver.has_table().then_some(table),
             hardware_min: lowest,
             hardware_max: highest,
             min: self.min.max(lowest),
             max: self.max.min(highest),
             current: highest,
-            transition_latency_ns: cpu.transition_latency.get(),
+            transition_latency_ns: match self.driver.is_passive() {
+                true => PASSIVE_LATENCY.get(),
+                false => cpu.transition_latency.get(),
+            },
             fast_switch: cpus.len() == 1,
             frequency_invariant: cpu.frequency_invariant,
-            driver: governors::driver::Driver::Frequencies,
+            driver: GovernedDriver::Frequencies,
         };
         let chooser = self.chooser(&mut view)?;
         Ok(PolicySpec {
             cpus,
             view,
             chooser,
+            capacity_khz: self.whole_of_capacity().khz(),
             transition_ns: cpu.transition.get(),
             turbo: cpu.turbo.iter().map(|f| f.khz()).collect(),
             idle_time: cpu.idle_time,
@@ -261,12 +298,38 @@ impl<'a> Governing<'a> {
         })
     }
 
+    /// The frequency that is a whole of capacity where utilisation is frequency invariant: of Intel's what
+    /// four busy cores run at (`core_set_max_freq_ratio`, arch/x86/kernel/cpu/aperfmperf.c), of AMD's the
+    /// middle between nominal and boost (`amd_set_max_freq_ratio`, arch/x86/kernel/acpi/cppc.c).
+    fn whole_of_capacity(&self) -> Hertz {
+        const BUSY: usize = 4;
+        let cpu = &self.machine.cpu;
+        let highest = cpu.states[cpu.states.len() - 1].frequency;
+        match self.driver {
+            Driver::AmdPstate | Driver::AmdPstateEpp => Hertz::from_khz((cpu.base.khz() + highest.khz()) / 2),
+            _ => cpu.turbo.get(BUSY - 1).or(cpu.turbo.last()).copied().unwrap_or(highest),
+        }
+    }
+
     fn chooser(&self, view: &mut View) -> Result<Chooser, BenchError> {
         let machine = self.machine;
         let tick = Nanos::new(1_000_000_000 / machine.hz);
-        Ok(match machine.cpu.driver {
+        Ok(match self.driver {
             Driver::None => Chooser::Kernel(self.kernel("performance", view)?),
             Driver::AcpiCpufreq => Chooser::Kernel(self.kernel(&self.governor, view)?),
+            Driver::IntelCpufreq | Driver::IntelCpufreqHwp => {
+                let ratios = self.ratios()?;
+                let mut global = GlobalLimits::new(&ratios);
+                self.limit(&mut global);
+                let control = if self.driver.has_hwp() { Control::Hwp } else { Control::PState };
+                view.driver = GovernedDriver::Intel(IntelCpufreq { ratios, global, control });
+                Chooser::Kernel(self.kernel(&self.governor, view)?)
+            }
+            Driver::AmdPstate => {
+                let (levels, kernel) = (self.amd_levels(), machine.kernel);
+                view.driver = GovernedDriver::Amd(AmdPassive { levels, kernel, mode: AmdMode::Passive });
+                Chooser::Kernel(self.kernel(&self.governor, view)?)
+            }
             Driver::IntelPstate => {
                 let algorithm = Algorithm::of(machine.kernel, PmProfile::Desktop);
                 let ratios = self.ratios()?;
@@ -322,7 +385,7 @@ impl<'a> Governing<'a> {
             "powersave" => Ok(IntelPolicy::Powersave),
             other => Err(unsupported(&format!(
                 "the driver {} has no governor `{other}`; it has performance and powersave",
-                self.machine.cpu.driver.name()
+                self.driver.name()
             ))),
         }
     }
@@ -366,7 +429,7 @@ impl<'a> Governing<'a> {
         }
     }
 
-    fn limit(&self, global: &mut governors::intel_pstate::GlobalLimits) {
+    fn limit(&self, global: &mut GlobalLimits) {
         global.set_turbo(self.turbo);
         if let Some(percent) = self.percent[1] {
             global.set_max_percent(percent);
@@ -375,6 +438,12 @@ impl<'a> Governing<'a> {
             global.set_min_percent(percent);
         }
     }
+}
+
+/// Settings as they are made: a driver's mode before what it makes anew, the rest in their own order.
+pub(super) fn in_order(settings: &[SettingRequest]) -> impl Iterator<Item = &SettingRequest> {
+    let is_mode = |request: &&SettingRequest| is_driver_mode(&request.setting.name);
+    settings.iter().filter(is_mode).chain(settings.iter().filter(move |request| !is_mode(request)))
 }
 
 fn unsupported(why: &str) -> BenchError {
@@ -421,6 +490,90 @@ mod tests {
             Chooser::Kernel(governor) => governor.tunables()["io_is_busy"].clone(),
             other => panic!("{other:?}"),
         }
+    }
+
+    fn set(machine: &MachineSpec, settings: &[(&str, &str)]) -> Result<(String, Inventory), BenchError> {
+        let request = |(name, value): &(&str, &str)| SettingRequest {
+            setting: domain::setting::SettingName::parse(name),
+            value: (*value).to_owned(),
+        };
+        let requests: Vec<SettingRequest> = settings.iter().map(request).collect();
+        let mut governing = Governing::of(machine);
+        for request in in_order(&requests) {
+            governing.set(request)?;
+        }
+        let policies = governing.policies()?;
+        let mut inventory = machine.inventory();
+        governing.show_in(&mut inventory, &policies);
+        let chooser = match &policies[0].chooser {
+            Chooser::Kernel(governor) => format!("{} {:?}", governor.name(), policies[0].view.driver),
+            Chooser::IntelPstate(_) => "intel_pstate".to_owned(),
+            Chooser::Hwp(_) => "hwp".to_owned(),
+            Chooser::Amd(_) => "amd".to_owned(),
+        };
+        Ok((chooser, inventory))
+    }
+
+    /// A machine of this driver.
+    fn of_driver(driver: Driver) -> MachineSpec {
+        let mut machine =
+            MachineSpec::parse(include_str!("../../../../studies/machines/skylake-leap422-no-hwp.toml"))
+                .unwrap();
+        machine.cpu.driver = driver;
+        machine.cpu.governor = "powersave".to_owned();
+        machine.kernel = governors::KernelVersion::new(6, 12, 0);
+        machine
+    }
+
+    #[test]
+    fn in_passive_mode_a_governor_of_the_kernel_asks_the_processors_own_driver() {
+        let passive = [("governor", "ondemand"), ("intel_pstate.status", "passive")];
+        for (active, control) in [(Driver::IntelPstate, "PState"), (Driver::IntelPstateHwp, "Hwp")] {
+            let (chooser, inventory) = set(&of_driver(active), &passive).unwrap();
+            assert!(chooser.starts_with("ondemand Intel") && chooser.contains(control), "{chooser}");
+            let cpufreq = inventory.cpufreq.unwrap();
+            let policy = &cpufreq.policies[0];
+            assert_eq!(policy.driver.as_deref(), Some("intel_cpufreq"));
+            assert_eq!((policy.governor.as_deref(), &policy.epp), (Some("ondemand"), &None));
+            assert_eq!(cpufreq.intel_pstate.unwrap().status.as_deref(), Some("passive"));
+            assert!(cpufreq.tunables.contains_key("ondemand"));
+        }
+        let (chooser, inventory) =
+            set(&of_driver(Driver::AmdPstateEpp), &[("amd_pstate.status", "passive")]).unwrap();
+        assert!(chooser.starts_with("schedutil Amd"), "the kernel's default governor: {chooser}");
+        assert_eq!(inventory.cpufreq.unwrap().policies[0].driver.as_deref(), Some("amd-pstate"));
+    }
+
+    #[test]
+    fn a_driver_in_another_mode_begins_without_what_was_set_and_one_mode_has_no_settings_of_the_other() {
+        let active = of_driver(Driver::IntelCpufreqHwp);
+        let (chooser, inventory) = set(&active, &[("intel_pstate.status", "active")]).unwrap();
+        assert_eq!(chooser, "hwp");
+        let policy = &inventory.cpufreq.unwrap().policies[0];
+        assert_eq!((policy.governor.as_deref(), policy.epp.is_some()), (Some("powersave"), true));
+        let refused =
+            |driver, settings: &[(&str, &str)]| set(&of_driver(driver), settings).unwrap_err().to_string();
+        let off = refused(Driver::IntelPstate, &[("intel_pstate.status", "off")]);
+        assert!(off.contains("active and passive"), "{off}");
+        let other = refused(Driver::AcpiCpufreq, &[("intel_pstate.status", "passive")]);
+        assert!(other.contains("no model knows it"), "{other}");
+        let governor = refused(Driver::IntelPstate, &[("governor", "schedutil")]);
+        assert!(governor.contains("the driver intel_pstate"), "{governor}");
+    }
+
+    #[test]
+    fn utilisation_is_relative_to_what_four_busy_cores_run_at() {
+        let mut machine = of_driver(Driver::IntelCpufreq);
+        let of = |machine: &MachineSpec| Governing::of(machine).whole_of_capacity();
+        machine.cpu.turbo = [4200, 4100, 4050, 4000, 3900].map(Hertz::from_mhz).to_vec();
+        assert_eq!(of(&machine), Hertz::from_mhz(4000));
+        machine.cpu.turbo.truncate(2);
+        assert_eq!(of(&machine), Hertz::from_mhz(4100));
+        machine.cpu.turbo.clear();
+        let highest = machine.cpu.states[machine.cpu.states.len() - 1].frequency;
+        assert_eq!(of(&machine), highest);
+        machine.cpu.driver = Driver::AmdPstate;
+        assert_eq!(of(&machine).khz(), (highest.khz() + machine.cpu.base.khz()) / 2);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::{SettingRecord, SettingRequest};
 use domain::time::Nanos;
-use governing::Governing;
+use governing::{Governing, in_order};
 use storage::Built;
 
 /// Where models of disks and links are found by name.
@@ -104,7 +104,7 @@ pub fn assemble(order: &SimRequest<'_>, caching: Caching) -> Result<Assembled, B
     let mut governing = Governing::of(machine);
     let mut block = BlockSettings::default();
     let mut settings = Vec::new();
-    for request in &order.cell.settings {
+    for request in in_order(&order.cell.settings) {
         let (before, got) = match set_block(&mut block, request)? {
             true => (String::new(), request.value.clone()),
             false => governing.set(request)?,
@@ -135,7 +135,7 @@ pub fn assemble(order: &SimRequest<'_>, caching: Caching) -> Result<Assembled, B
 /// [`BenchError::Unsupported`] where the machine lacks what a setting wants, or no model knows it.
 pub fn cpus(machine: &MachineSpec, settings: &[SettingRequest]) -> Result<Cpus, BenchError> {
     let mut governing = Governing::of(machine);
-    for request in settings {
+    for request in in_order(settings) {
         governing.set(request)?;
     }
     let policies = governing.policies()?;

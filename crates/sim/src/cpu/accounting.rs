@@ -93,11 +93,10 @@ impl Cpus {
             }
         }
         if self.tracks {
-            let view = &self.policies[entry.policy].spec.view;
-            let frequency = if view.frequency_invariant {
-                (khz * 1024 / view.hardware_max.khz()).min(1024)
-            } else {
-                1024
+            let spec = &self.policies[entry.policy].spec;
+            let frequency = match spec.view.frequency_invariant {
+                true => (khz * 1024 / spec.capacity_khz.max(1)).min(1024),
+                false => 1024,
             };
             let had = match entry.running {
                 None => Had::Idle,

@@ -93,6 +93,8 @@ pub struct PolicySpec {
     pub view: View,
     /// Who chooses.
     pub chooser: Chooser,
+    /// The frequency that is a whole of capacity to the scheduler, where utilisation is frequency invariant.
+    pub capacity_khz: u64,
     /// From a request to its effect.
     pub transition_ns: u64,
     /// What a busy CPU gets at most, in kHz, by how many of the machine's are busy: the first is for one.
@@ -152,6 +154,7 @@ impl PolicySpec {
             cpus,
             view,
             chooser,
+            capacity_khz: khz,
             transition_ns: 0,
             turbo: Vec::new(),
             idle_time: IdleTime::Exact,

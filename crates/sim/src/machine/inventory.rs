@@ -57,11 +57,11 @@ impl MachineSpec {
         let policies = if cpu.shared { 1 } else { cpu.count };
         let lowest = cpu.states.first().map(|state| state.frequency);
         let highest = cpu.states.last().map(|state| state.frequency);
-        let is_table = cpu.driver == Driver::AcpiCpufreq;
+        let is_table = cpu.driver.has_table();
         let policy = |id: usize| Policy {
             id: id as u32,
             cpus: if cpu.shared { list(0..cpu.count) } else { list(id..id + 1) },
-            driver: Some(cpu.driver.name().trim_end_matches("-hwp").to_owned()),
+            driver: Some(cpu.driver.scaling_driver().to_owned()),
             governor: Some(cpu.governor.clone()),
             min: lowest,
             max: highest,
@@ -72,20 +72,19 @@ impl MachineSpec {
                 true => cpu.states.iter().map(|state| state.frequency).collect(),
                 false => Vec::new(),
             },
-            epp: matches!(cpu.driver, Driver::IntelPstateHwp | Driver::AmdPstateEpp).then(|| cpu.epp.clone()),
+            epp: cpu.driver.leaves_it_to_hardware().then(|| cpu.epp.clone()),
             transition_latency: Some(cpu.transition_latency),
             ..Policy::default()
         };
-        let intel = matches!(cpu.driver, Driver::IntelPstate | Driver::IntelPstateHwp);
         Cpufreq {
             policies: (0..policies).map(policy).collect(),
-            intel_pstate: intel.then(|| IntelPstate {
-                status: Some("active".into()),
+            intel_pstate: cpu.driver.is_intel().then(|| IntelPstate {
+                status: Some(cpu.driver.mode().to_owned()),
                 no_turbo: Some(false),
                 hwp_dynamic_boost: None,
                 min_perf: None,
                 max_perf: None,
-                hwp: Some(cpu.driver == Driver::IntelPstateHwp),
+                hwp: Some(cpu.driver.has_hwp()),
             }),
             amd_pstate: None,
             boost: None,

@@ -15,6 +15,7 @@ use crate::block::Interrupts;
 use crate::cpu::{Begins, IdleState, IdleTime};
 use domain::lab::ProcessorModel;
 use domain::rng::Seed;
+use domain::setting::{AMD_MODE, INTEL_MODE};
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
@@ -57,25 +58,104 @@ pub enum Driver {
     IntelPstateHwp,
     /// AMD's own, active.
     AmdPstateEpp,
+    /// Intel's own in passive mode: governors of the kernel, which ask for P-states.
+    IntelCpufreq,
+    /// The same with HWP: governors of the kernel, which ask for a level.
+    IntelCpufreqHwp,
+    /// AMD's own in passive mode: governors of the kernel, which ask for a level.
+    AmdPstate,
     /// None: one frequency for ever.
     None,
 }
 
 impl Driver {
-    /// As `scaling_driver` has it, or a machine file.
+    /// As a machine file has it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AcpiCpufreq => "acpi-cpufreq",
             Self::IntelPstate => "intel_pstate",
             Self::IntelPstateHwp => "intel_pstate-hwp",
             Self::AmdPstateEpp => "amd-pstate-epp",
+            Self::IntelCpufreq => "intel_cpufreq",
+            Self::IntelCpufreqHwp => "intel_cpufreq-hwp",
+            Self::AmdPstate => "amd-pstate",
             Self::None => "none",
         }
     }
 
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::AcpiCpufreq, Self::IntelPstate, Self::IntelPstateHwp, Self::AmdPstateEpp, Self::None];
+    pub const ALL: [Self; 8] = [
+        Self::AcpiCpufreq,
+        Self::IntelPstate,
+        Self::IntelPstateHwp,
+        Self::AmdPstateEpp,
+        Self::IntelCpufreq,
+        Self::IntelCpufreqHwp,
+        Self::AmdPstate,
+        Self::None,
+    ];
+
+    /// As `scaling_driver` has it, which does not tell HWP.
+    pub fn scaling_driver(self) -> &'static str {
+        self.name().trim_end_matches("-hwp")
+    }
+
+    /// Whether governors of the kernel choose, and not the driver or the processor.
+    pub const fn has_governors(self) -> bool {
+        matches!(self, Self::AcpiCpufreq) || self.is_passive()
+    }
+
+    /// Whether a processor's own driver leaves the choice to governors of the kernel.
+    pub const fn is_passive(self) -> bool {
+        matches!(self, Self::IntelCpufreq | Self::IntelCpufreqHwp | Self::AmdPstate)
+    }
+
+    /// Whether the processor chooses by itself, between limits and by a preference.
+    pub const fn leaves_it_to_hardware(self) -> bool {
+        matches!(self, Self::IntelPstateHwp | Self::AmdPstateEpp)
+    }
+
+    /// Whether it has a table of the frequencies that there are.
+    pub const fn has_table(self) -> bool {
+        matches!(self, Self::AcpiCpufreq | Self::None)
+    }
+
+    /// Whether it is Intel's own, in either mode.
+    pub const fn is_intel(self) -> bool {
+        matches!(self, Self::IntelPstate | Self::IntelPstateHwp | Self::IntelCpufreq | Self::IntelCpufreqHwp)
+    }
+
+    /// Whether the processor has HWP, and Intel's driver uses it.
+    pub const fn has_hwp(self) -> bool {
+        matches!(self, Self::IntelPstateHwp | Self::IntelCpufreqHwp)
+    }
+
+    /// The setting that chooses its mode; `None` where it has one mode alone.
+    pub const fn mode_setting(self) -> Option<&'static str> {
+        match self {
+            Self::AmdPstate | Self::AmdPstateEpp => Some(AMD_MODE),
+            _ if self.is_intel() => Some(INTEL_MODE),
+            _ => None,
+        }
+    }
+
+    /// Its mode as that setting has it.
+    pub const fn mode(self) -> &'static str {
+        if self.is_passive() { "passive" } else { "active" }
+    }
+
+    /// The same processor's driver in another mode; `None` for a mode, or a driver, that has no model.
+    pub fn in_mode(self, mode: &str) -> Option<Self> {
+        match (self, mode) {
+            (Self::IntelPstate | Self::IntelCpufreq, "active") => Some(Self::IntelPstate),
+            (Self::IntelPstate | Self::IntelCpufreq, "passive") => Some(Self::IntelCpufreq),
+            (Self::IntelPstateHwp | Self::IntelCpufreqHwp, "active") => Some(Self::IntelPstateHwp),
+            (Self::IntelPstateHwp | Self::IntelCpufreqHwp, "passive") => Some(Self::IntelCpufreqHwp),
+            (Self::AmdPstateEpp | Self::AmdPstate, "active") => Some(Self::AmdPstateEpp),
+            (Self::AmdPstateEpp | Self::AmdPstate, "passive") => Some(Self::AmdPstate),
+            _ => None,
+        }
+    }
 }
 
 /// A frequency that a CPU can have.
