@@ -74,7 +74,7 @@ done
 diff /run/before /run/after >&3 || true
 echo "@@ status $(flyball status)" >&3
 for study in made scsi; do
-    echo "@@ $study had $(grep -lE '"name":"md[0-9]+"' /run/notebook/runs/$study-*/trials/*/storage.json | wc -l) array" >&3
+    echo "@@ $study had $(grep -lE '"name": "md[0-9]+"' /run/notebook/runs/$study-*/trials/*/storage.json | wc -l) array" >&3
 done
 for trial in /run/notebook/runs/*/trials/*; do
     echo "@@ $(basename $trial)" >&3
