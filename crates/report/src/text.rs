@@ -37,9 +37,9 @@ impl Wide {
         rendered(&sections::run(report), self)
     }
 
-    /// The findings of a run, and what could not be measured, alone.
-    pub fn findings_text(self, report: &Report) -> String {
-        rendered(&sections::findings_alone(report), self)
+    /// The findings of a run, and what could not be measured, alone. Commands begin with `program`.
+    pub fn findings_text(self, report: &Report, program: &str) -> String {
+        rendered(&sections::findings_alone(report, program), self)
     }
 
     /// One trial, with what its trace says of frequencies and states.
@@ -82,7 +82,7 @@ pub fn text(report: &Report) -> String {
 
 /// The findings of a run, and what could not be measured, alone, as text of the usual width.
 pub fn findings_text(report: &Report) -> String {
-    Wide::default().findings_text(report)
+    Wide::default().findings_text(report, "flyball")
 }
 
 /// One trial as text of the usual width.

@@ -53,7 +53,7 @@ pub enum Error {
         others: String,
     },
     /// A cell that was not measured.
-    #[error("`{run}` has no valid trial of a cell `{cell}`; {}", those(known))]
+    #[error("`{run}` has no valid trial of a cell `{cell}`; {}", those(run, known))]
     Cell {
         /// Whose cells.
         run: RunId,
@@ -126,11 +126,11 @@ pub enum Error {
 const MOST_NAMED: usize = 12;
 
 /// The cells that there are, as the end of a sentence.
-fn those(known: &[String]) -> String {
+fn those(run: &RunId, known: &[String]) -> String {
     let named = known[..known.len().min(MOST_NAMED)].join(", ");
     match known.len().saturating_sub(MOST_NAMED) {
         _ if known.is_empty() => "it has none of any cell".to_owned(),
         0 => format!("there are {named}"),
-        more => format!("there are {named}, and {more} more (`flyball show RUN` lists them)"),
+        more => format!("there are {named}, and {more} more (`flyball show {run}` lists them)"),
     }
 }

@@ -192,18 +192,6 @@ impl Results {
         self.taken.as_ref()
     }
 
-    /// How cells that were compared are judged one by one, as last lines: of the one that is furthest from
-    /// the best of its workload. Empty where there is one cell.
-    pub fn one_by_one(&self) -> String {
-        let cells = self.summary.cells.iter();
-        let rated = cells.filter_map(|cell| Some((&cell.cell, cell.relative?)));
-        let slowest = rated.min_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| self.summary.cells.len() > 1);
-        slowest.map_or_else(String::new, |(cell, _)| {
-            let command = format!("flyball explain {} --cell {cell}", self.data.run.id);
-            format!("\nCells were compared. The slowest, judged by its own trace and storage:\n  {command}\n")
-        })
-    }
-
     /// Whether any cell of the plan has no valid trial.
     pub fn is_incomplete(&self) -> bool {
         self.summary.cells.iter().any(|cell| cell.points.is_empty())

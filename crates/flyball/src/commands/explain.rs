@@ -1,6 +1,7 @@
 //! `flyball explain`: the findings of a run, and the rules.
 
 use crate::exit::{End, Usage};
+use crate::places;
 use crate::shown::{self, opened};
 use anyhow::Result;
 use command_line::{Explain, Global};
@@ -22,8 +23,8 @@ pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
     if global.json {
         terminal::json(&report::json(&results.report()))?;
     } else {
-        let text = report::Wide(terminal::screen_width()).findings_text(&results.report());
-        terminal::document(&[text, results.one_by_one()].concat())?;
+        let wide = report::Wide(terminal::screen_width());
+        terminal::document(&wide.findings_text(&results.report(), &places::this_program(global)))?;
     }
     Ok(End::Done)
 }

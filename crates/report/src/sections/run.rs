@@ -3,7 +3,7 @@
 use super::calls::calls;
 use super::costs::costs;
 use super::factors::{effects, processors};
-use super::findings::{findings, not_measured, titles};
+use super::findings::{findings, not_measured, one_by_one, titles};
 use super::layers::layers;
 use super::left_out::left_out;
 use super::phases::{PHASES_TITLE, phases_of_cells};
@@ -27,13 +27,14 @@ pub(crate) fn run(report: &Report) -> Vec<Block> {
     [answer(report), which(report), figures, again(report)].concat()
 }
 
-/// The findings alone, and what could not be measured.
-pub(crate) fn findings_alone(report: &Report) -> Vec<Block> {
+/// The findings alone, what could not be measured, and how one cell is judged. Commands begin with `program`.
+pub(crate) fn findings_alone(report: &Report, program: &str) -> Vec<Block> {
     let none = report
         .findings
         .is_empty()
         .then(|| Block::Remark(Rich::plain("No rule found anything that the evidence allows to say.")));
-    let found = [findings("Findings", report), not_measured(report)].concat();
+    let found =
+        [findings("Findings", report, program), not_measured(report), one_by_one(report, program)].concat();
     answer(report).into_iter().chain(none).chain(found).collect()
 }
 
@@ -73,7 +74,7 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         calls(report),
         server(report),
         virtual_machine(report),
-        findings("Findings in full", report),
+        findings("Findings in full", report, "flyball"),
         not_measured(report),
         left_out(report),
     ]
@@ -88,7 +89,7 @@ fn marked(report: &Report) -> Vec<Block> {
 
 /// Of one trial there is nothing to compare and nothing to average.
 fn recorded_figures(report: &Report) -> Vec<Block> {
-    [recorded(report), findings("Findings", report), not_measured(report)].concat()
+    [recorded(report), findings("Findings", report, "flyball"), not_measured(report)].concat()
 }
 
 /// How to do it again.
