@@ -170,7 +170,7 @@ fn ends(machine: &Machine, load: &Load) -> Vec<End> {
         End { wait: Wait::Fitted(0.0), within: COUNTED_WITHIN, ..usual },
     ];
     let driver = machine.spec.cpu.driver;
-    if driver.in_mode("active").unwrap_or(driver).leaves_it_to_hardware() {
+    if driver.in_mode("active", machine.spec.kernel).unwrap_or(driver).leaves_it_to_hardware() {
         all.extend([AutonomousSpec::default(), eager(), thrifty()].map(|hardware| End { hardware, ..usual }));
     }
     if load.overlap > 0.0 {

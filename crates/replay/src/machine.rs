@@ -97,14 +97,14 @@ impl Machine {
             return Err(UnknownMachine::Governor);
         }
         let driver = driver(cpufreq, policy)?;
+        let release = inventory.kernel.release.as_deref().and_then(KernelVersion::parse);
+        let kernel = release.ok_or(UnknownMachine::Kernel)?;
         let unknown = |record: &&SettingRecord| {
-            is_driver_mode(&record.setting.name) && driver.in_mode(record.asked.trim()).is_none()
+            is_driver_mode(&record.setting.name) && driver.in_mode(record.asked.trim(), kernel).is_none()
         };
         if let Some(record) = made.iter().find(unknown) {
             return Err(UnknownMachine::Mode(format!("{} = {}", record.setting, record.asked)));
         }
-        let release = inventory.kernel.release.as_deref().and_then(KernelVersion::parse);
-        let kernel = release.ok_or(UnknownMachine::Kernel)?;
         let states = states(policy, driver, inventory.cpus.base)?;
         let highest = states.last().map_or(Hertz::from_mhz(1000), |state| state.frequency);
         let base = policy.base.or(inventory.cpus.base).filter(is_frequency).unwrap_or(highest);
@@ -172,7 +172,7 @@ impl Machine {
     pub fn driver(&self) -> Driver {
         let own = self.spec.cpu.driver;
         let mode = own.mode_setting().and_then(|setting| value(&self.in_force, setting));
-        mode.and_then(|mode| own.in_mode(mode)).unwrap_or(own)
+        mode.and_then(|mode| own.in_mode(mode, self.spec.kernel)).unwrap_or(own)
     }
 
     /// Settings that a trial made are in force instead of those that its machine had.
@@ -214,14 +214,23 @@ pub(crate) fn with(settings: &[SettingRequest], others: &[SettingRequest]) -> Ve
 
 /// Whether a setting is one of frequency policy or idle states, which are what a replay knows.
 pub fn is_of_cpus(name: &str) -> bool {
-    const NAMES: [&str; 3] = ["hwp_dynamic_boost", "idle_governor", CPU_DMA_LATENCY];
+    const NAMES: [&str; 2] = ["idle_governor", CPU_DMA_LATENCY];
     NAMES.contains(&name) || name.starts_with("idle.") || is_driver_mode(name) || is_of_mode(name)
 }
 
 /// Whether a setting is one of a policy or of a driver's mode, which both begin anew in another mode.
 fn is_of_mode(name: &str) -> bool {
-    const NAMES: [&str; 8] =
-        ["governor", "min_freq", "max_freq", "setspeed", "epp", "turbo", "min_perf_pct", "max_perf_pct"];
+    const NAMES: [&str; 9] = [
+        "governor",
+        "min_freq",
+        "max_freq",
+        "setspeed",
+        "epp",
+        "turbo",
+        "min_perf_pct",
+        "max_perf_pct",
+        "hwp_dynamic_boost",
+    ];
     let is_tunable =
         || name.split_once('.').is_some_and(|(governor, _)| domain::cpufreq::has_tunables(governor));
     NAMES.contains(&name) || is_tunable()

@@ -3,7 +3,6 @@
 use crate::fit::Replay;
 use crate::machine::value;
 use domain::setting::{SettingName, SettingRequest};
-use governors::KernelVersion;
 use sim::machine::Driver;
 
 /// Settings to be predicted.
@@ -78,13 +77,17 @@ fn with_and_without(lift: SettingRequest, others: &[WhatIf]) -> Vec<WhatIf> {
     [vec![WhatIf { settings: vec![lift.clone()] }], all].concat()
 }
 
-/// Governors of the kernel on a machine whose driver chooses by itself: it has to be in passive mode. With
-/// HWP `intel_pstate` has one from 5.9 on.
-fn in_passive_mode(driver: Driver, kernel: KernelVersion) -> Vec<WhatIf> {
-    let Some(mode) = driver.mode_setting() else { return Vec::new() };
-    if driver.has_hwp() && kernel < KernelVersion::new(5, 9, 0) {
+/// Governors of the kernel on a machine whose driver chooses by itself: it has to be in passive mode, where
+/// its kernel has that. Nothing where a limit is in force, which would be gone with the mode.
+fn in_passive_mode(replay: &Replay, driver: Driver) -> Vec<WhatIf> {
+    let is_limited = || {
+        let limits = ["turbo", "min_perf_pct", "max_perf_pct"];
+        lifted(replay).is_some() || limits.iter().any(|name| value(replay.in_force(), name).is_some())
+    };
+    let passive = driver.in_mode("passive", replay.machine().spec.kernel);
+    let Some(mode) = driver.mode_setting().filter(|_| passive.is_some() && !is_limited()) else {
         return Vec::new();
-    }
+    };
     ["schedutil", "ondemand"].map(|name| WhatIf::of(&[(mode, "passive"), ("governor", name)])).into()
 }
 
@@ -103,7 +106,7 @@ pub fn what_matters(replay: &Replay) -> Vec<WhatIf> {
     if by_driver {
         let preferences = machine.preferences.iter().filter(|epp| *epp != "default");
         all.extend(preferences.map(|epp| WhatIf::of(&[("governor", "powersave"), ("epp", epp)])));
-        all.extend(in_passive_mode(driver, machine.spec.kernel));
+        all.extend(in_passive_mode(replay, driver));
     } else {
         for (governor, tunable, values) in TUNABLES {
             if governors.contains(&governor) {

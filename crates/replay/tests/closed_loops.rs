@@ -255,6 +255,15 @@ fn governors_of_the_kernel_are_predicted_for_a_driver_that_chooses_by_itself() {
     let asked = replay::what_matters(&replay);
     let schedutil = [setting("intel_pstate.status", "passive"), setting("governor", "schedutil")];
     assert!(asked.iter().any(|one| one.settings == schedutil), "{asked:?}");
+    // A limit is gone with the mode, so that a gain would not be the governor's.
+    let mut limited = replay.machine().clone();
+    limited.in_force.push(setting("max_freq", "1000000"));
+    let asked = replay::what_matters(&Replay::new(limited, load(100.0, 4.0, 1)).unwrap());
+    assert!(asked.iter().flat_map(|one| &one.settings).all(|one| *one != schedutil[0]), "{asked:?}");
+    let mut old = replay.machine().clone();
+    old.spec.kernel = KernelVersion::new(4, 4, 0);
+    let asked = replay::what_matters(&Replay::new(old, load(100.0, 4.0, 1)).unwrap());
+    assert!(asked.iter().flat_map(|one| &one.settings).all(|one| *one != schedutil[0]), "{asked:?}");
 }
 
 #[test]

@@ -392,7 +392,7 @@ fn the_machine_of_an_inventory_has_the_policies_of_what_was_looked_at() {
     assert!(machines.len() > 10);
     let in_passive_mode = |spec: &MachineSpec| {
         let mut other = spec.clone();
-        other.cpu.driver = spec.cpu.driver.in_mode("passive")?;
+        other.cpu.driver = spec.cpu.driver.in_mode("passive", spec.kernel)?;
         other.cpu.governor = "schedutil".into();
         Some(other)
     };
@@ -424,6 +424,9 @@ fn a_driver_in_another_mode_begins_anew_and_its_governors_are_the_kernels() {
     let policy = &mut inventory.cpufreq.as_mut().unwrap().policies[0];
     policy.available_governors = vec!["performance".into(), "powersave".into()];
     policy.max = policy.hardware_min;
+    let intel = inventory.cpufreq.as_mut().unwrap().intel_pstate.as_mut().unwrap();
+    (intel.hwp, intel.hwp_dynamic_boost) = (Some(true), Some(true));
+    inventory.kernel.release = Some("6.12.0".into());
     let record = |name: &str, got: &str| SettingRecord {
         setting: SettingName::parse(name),
         path: String::new(),
@@ -435,7 +438,10 @@ fn a_driver_in_another_mode_begins_anew_and_its_governors_are_the_kernels() {
     // As a ledger has them: the driver before its governor; a record may come in any order.
     let made = [record("governor", "ondemand"), record("intel_pstate.status", "passive")];
     let machine = Machine::of(&inventory, &made).unwrap();
-    assert_eq!((machine.spec.cpu.driver, machine.driver()), (Driver::IntelPstate, Driver::IntelCpufreq));
+    assert_eq!(
+        (machine.spec.cpu.driver, machine.driver()),
+        (Driver::IntelPstateHwp, Driver::IntelCpufreqHwp)
+    );
     let names: Vec<(&str, &str)> =
         machine.in_force.iter().map(|one| (one.setting.name.as_str(), one.value.as_str())).collect();
     assert_eq!(names, [("intel_pstate.status", "passive"), ("governor", "ondemand")], "no limit is left");

@@ -101,7 +101,7 @@ fn cpus_of(table: &PStateTable, kernel: KernelVersion, cpu: &mut CpuSpec) {
         (_, Some(_)) => Driver::IntelPstateHwp,
         (_, None) => Driver::IntelPstate,
     };
-    cpu.governor = if cpu.driver.is_passive() { "schedutil" } else { "powersave" }.to_owned();
+    cpu.governor = cpu.driver.first_governor().to_owned();
     cpu.base = mhz(ratios.base);
     cpu.turbo = ratios.turbo.iter().map(|ratio| mhz(*ratio)).collect();
     cpu.frequency_invariant = true;

@@ -39,11 +39,6 @@ pub(super) struct Governing<'a> {
     latency_limit_us: u32,
 }
 
-/// The governor of a policy that is made anew in active and in passive mode, of a kernel whose default is
-/// schedutil, as distributions have it: a driver without governors falls back on what firmware leaves, which
-/// its `init` calls powersave.
-const BEGINS_WITH: [&str; 2] = ["powersave", "schedutil"];
-
 /// What drivers in passive mode say of the time from a request to its effect
 /// (`INTEL_CPUFREQ_TRANSITION_LATENCY`, `AMD_PSTATE_TRANSITION_LATENCY`).
 const PASSIVE_LATENCY: Nanos = Nanos::from_micros(20);
@@ -131,13 +126,17 @@ impl<'a> Governing<'a> {
     /// begins with and without limits (`intel_pstate_update_status`, `amd_pstate_update_status`).
     fn set_mode(&mut self, request: &SettingRequest, mode: &str) -> Result<String, BenchError> {
         let before = self.driver.mode();
-        let driver = self.driver.in_mode(mode).ok_or_else(|| {
-            refused(request, &format!("there are models of active and passive of {}", about(self.driver)))
+        let driver = self.driver.in_mode(mode, self.machine.kernel).ok_or_else(|| {
+            let (driver, kernel) = (about(self.driver), self.machine.kernel);
+            refused(
+                request,
+                &format!("there are models of active and passive of {driver}, where Linux {kernel} has both"),
+            )
         })?;
         if driver != self.driver {
             let begun = Self::of(self.machine);
             self.driver = driver;
-            self.governor = BEGINS_WITH[usize::from(driver.is_passive())].to_owned();
+            self.governor = driver.first_governor().to_owned();
             self.tunables.clear();
             (self.min, self.max, self.epp) = (begun.min, begun.max, begun.epp);
             (self.turbo, self.percent) = (begun.turbo, begun.percent);
@@ -555,6 +554,10 @@ mod tests {
             |driver, settings: &[(&str, &str)]| set(&of_driver(driver), settings).unwrap_err().to_string();
         let off = refused(Driver::IntelPstate, &[("intel_pstate.status", "off")]);
         assert!(off.contains("active and passive"), "{off}");
+        let mut old = of_driver(Driver::IntelPstate);
+        old.kernel = governors::KernelVersion::new(4, 4, 0);
+        let passive = set(&old, &[("intel_pstate.status", "passive")]).unwrap_err().to_string();
+        assert!(passive.contains("where Linux 4.4"), "{passive}");
         let other = refused(Driver::AcpiCpufreq, &[("intel_pstate.status", "passive")]);
         assert!(other.contains("no model knows it"), "{other}");
         let governor = refused(Driver::IntelPstate, &[("governor", "schedutil")]);

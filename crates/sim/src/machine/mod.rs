@@ -144,8 +144,24 @@ impl Driver {
         if self.is_passive() { "passive" } else { "active" }
     }
 
-    /// The same processor's driver in another mode; `None` for a mode, or a driver, that has no model.
-    pub fn in_mode(self, mode: &str) -> Option<Self> {
+    /// The governor of a policy that is made anew, of a kernel whose default is schedutil, as distributions
+    /// have it: a driver without governors falls back on powersave (`intel_pstate_cpu_init`).
+    pub const fn first_governor(self) -> &'static str {
+        if self.has_governors() { "schedutil" } else { "powersave" }
+    }
+
+    /// The same processor's driver in another mode; `None` for a mode, or a driver, that has no model, or
+    /// that this kernel cannot change to: `status` came with 4.11, HWP in passive mode with 5.9, and
+    /// `amd_pstate`'s active mode with 6.3.
+    pub fn in_mode(self, mode: &str, kernel: KernelVersion) -> Option<Self> {
+        let first = match self {
+            Self::IntelPstateHwp | Self::IntelCpufreqHwp => KernelVersion::new(5, 9, 0),
+            Self::AmdPstate | Self::AmdPstateEpp => KernelVersion::new(6, 3, 0),
+            _ => KernelVersion::new(4, 11, 0),
+        };
+        if mode != self.mode() && kernel < first {
+            return None;
+        }
         match (self, mode) {
             (Self::IntelPstate | Self::IntelCpufreq, "active") => Some(Self::IntelPstate),
             (Self::IntelPstate | Self::IntelCpufreq, "passive") => Some(Self::IntelCpufreq),
