@@ -38,11 +38,13 @@ pub(crate) struct Lead {
     pub step: Step,
 }
 
-/// Whether a finding of this run has a command of its own. What has none shows the run again, which every
-/// screen does; and a command that is to be filled in is none to copy.
+/// Whether a finding of this run has a command of its own. What has none shows the run again, or explains a
+/// cell of it, which every screen leads to; and a command that is to be filled in is none to copy.
 pub(crate) fn leads_on(finding: &Finding, run: &str) -> bool {
     let next = &finding.next;
-    !next.is_empty() && *next != format!("flyball show {run}") && !next.ends_with("COMMAND")
+    let again =
+        *next == format!("flyball show {run}") || next.starts_with(&format!("flyball explain {run} --cell"));
+    !next.is_empty() && !again && !next.ends_with("COMMAND")
 }
 
 /// What a run leads on to: the same beside the load that spoilt it, else the remedy of what was found,

@@ -9,6 +9,7 @@ mod error;
 mod events;
 pub mod gate;
 mod history;
+mod judged;
 pub mod listing;
 mod over_time;
 pub mod pages;
@@ -30,18 +31,16 @@ pub use removable::{Kept, Removable, in_words, only_run};
 pub use replayed::{Measured, Replayable, Told};
 pub use versus::{before, common_metric, of_levels, of_runs};
 
-use analysis::explain::{Case, explain, not_measured};
-use analysis::facts::in_force::in_force;
-use analysis::facts::loaded::{loaded, while_loaded};
+use crate::judged::{Judged, Source, one_cell};
+use analysis::explain::{Case, explain_with, not_measured};
 use analysis::facts::residency::Residency;
 use analysis::facts::usage::Usage as MachineUsage;
 use analysis::fidelity::{Shares, shares};
-use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
 use domain::finding::{Finding, NotMeasured};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inert::Lines;
-use domain::inventory::{Inventory, Storage};
+use domain::inventory::Inventory;
 use domain::lab::LabAccount;
 use domain::order;
 use domain::plan::Plan;
@@ -60,9 +59,6 @@ pub type Warn = fn(&dyn Display);
 
 /// How many rows of a trace are read for a picture of a few hundred points.
 const TRACE_ROWS: usize = 4_000;
-
-/// Of how many trials the trace is read for what it says of the machine.
-const MAX_USAGES: usize = 64;
 
 /// A run, read and judged.
 pub struct Results {
@@ -105,26 +101,17 @@ impl Results {
         if let Some(metric) = metric {
             check_metric(&data, metric)?;
         }
-        let summary = summarise(&data, metric);
         let inventory = inventory(notebook, id, warn);
-        let device = data.trials.iter().find_map(|t| t.environment.get("device"));
-        let usages = usages(notebook, &data, &summary);
-        let storage = built_storage(notebook, &data, &summary, warn);
-        let in_trials = inventory.clone().map(|machine| match storage {
-            Some(storage) => machine.with_storage(storage),
-            None => machine,
-        });
-        let machine = in_trials.map(|machine| in_force(&machine, &data.trials));
-        let case = Case {
-            data: &data,
-            summary: &summary,
-            inventory: machine.as_ref(),
-            target_device: device.map(String::as_str),
-            usages: &usages,
-        };
+        let source = Source { notebook, metric, inventory: inventory.as_ref(), warn };
+        let run = Judged::of(data, source);
+        let cells = run.cells(source);
+        let cases: Vec<Case<'_>> = cells.iter().map(Judged::case).collect();
+        let case = run.case();
+        let (findings, not_measured) = (explain_with(&case, &cases), not_measured(&case));
+        let Judged { data, summary, usages, .. } = run;
         Ok(Self {
-            findings: explain(&case),
-            not_measured: not_measured(&case),
+            findings,
+            not_measured,
             machine: inventory.as_ref().map(one_line),
             inventory: inventory.as_ref().map(|i| inventory_text(i, Style::Full)),
             taken: inventory,
@@ -250,31 +237,6 @@ pub fn events_shown(
     Some(text)
 }
 
-/// How busy the machine was in each recording, in each trial that another tool watched, and in the valid
-/// trials of a study of one cell, which has nothing to compare that cell with. A trace that cannot be read is
-/// told where it is drawn.
-fn usages(notebook: &Notebook, data: &RunData, summary: &RunSummary) -> Vec<(TrialKey, MachineUsage)> {
-    let is_recording = data.study.is_recording();
-    let is_alone = summary.cells.len() == 1;
-    let is_watched = |trial: &&Trial| {
-        is_recording || trial.provenance == Provenance::Imported || is_alone && trial.validity.is_valid()
-    };
-    let watched = data.trials.iter().filter(is_watched).take(MAX_USAGES);
-    let plan = Plan::new(data.study.clone(), data.run.seed);
-    let cells = plan.map(|plan| plan.cells).unwrap_or_default();
-    let usage = |trial: &Trial| {
-        let trace = trial_trace(notebook, &data.run.id, &trial.key).ok()??;
-        let options = cells.iter().find(|cell| cell.id == trial.key.cell).map(|cell| &cell.workload.options);
-        let measured = trial.measurement.as_ref().filter(|_| !is_recording);
-        let trace = match measured.zip(options) {
-            Some((measured, options)) => while_loaded(trace, loaded(measured, options)),
-            None => trace,
-        };
-        Some((trial.key.clone(), MachineUsage::of(&trace)))
-    };
-    watched.filter_map(usage).collect()
-}
-
 /// A run with one of its cells alone.
 fn of_cell(mut data: RunData, cell: &str) -> Result<RunData> {
     let valid = data.trials.iter().filter(|trial| trial.validity.is_valid());
@@ -287,14 +249,15 @@ fn of_cell(mut data: RunData, cell: &str) -> Result<RunData> {
         });
     }
     let id = CellId::from_stored(cell);
-    data.trials.retain(|trial| trial.key.cell == id);
-    data.skipped.clear();
-    // A study whose cells cannot be told any more is judged by its trials.
-    let plan = Plan::new(data.study.clone(), data.run.seed).ok();
-    if let Some(study) = plan.and_then(|plan| plan.study_of(&id)) {
-        data.study = study;
-    }
-    Ok(data)
+    Ok(match Plan::new(data.study.clone(), data.run.seed) {
+        Ok(plan) => one_cell(&data, &plan, &id),
+        // A study whose cells cannot be told any more is judged by its trials.
+        Err(_) => {
+            data.trials.retain(|trial| trial.key.cell == id);
+            data.skipped.clear();
+            data
+        }
+    })
 }
 
 /// A run as it is in a notebook.
@@ -394,19 +357,6 @@ fn trace(
 fn trial_trace(notebook: &Notebook, id: &RunId, key: &TrialKey) -> notebook::Result<Option<Trace>> {
     let Some(mut reader) = notebook.trace(id, key)? else { return Ok(None) };
     reader.read(TRACE_ROWS, |_| true).map(Some)
-}
-
-/// The storage that a study of one cell built, as its first valid trial had it. Cells of another study may
-/// stand on different ones.
-fn built_storage(notebook: &Notebook, data: &RunData, summary: &RunSummary, warn: Warn) -> Option<Storage> {
-    let trial = data.trials.iter().find(|trial| trial.validity.is_valid())?;
-    if summary.cells.len() != 1 {
-        return None;
-    }
-    notebook.storage(&data.run.id, &trial.key).unwrap_or_else(|error| {
-        warn(&format_args!("the storage of the trial `{}` is not known: {error}", trial.key));
-        None
-    })
 }
 
 /// The machine of a run; `None` where it is not known, or cannot be read, which is told.

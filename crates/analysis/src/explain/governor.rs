@@ -323,6 +323,18 @@ mod tests {
         let found = findings(RULE, &data, None, None).swap_remove(0);
         assert!(found.title.contains("schedutil gives 1.19 times"), "{}", found.title);
         assert_eq!(found.remedy.unwrap().what, "keep the level `schedutil`");
+        // Where that is the first level, the others are compared with the next.
+        data.study.published[0].of = of("ondemand");
+        data.study.published[0].over = None;
+        data.study.published[0].figure = Figure::AtLeast(1e9);
+        let found = findings(RULE, &data, None, None);
+        assert_eq!(found.len(), 0, "schedutil and performance are the same: {found:#?}");
+        data.trials.iter_mut().filter(|trial| trial.levels["f"] == "performance").for_each(|trial| {
+            let measured = trial.measurement.as_mut().unwrap();
+            measured.outcome.metrics.get_mut("throughput").unwrap().value *= 2.0;
+        });
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert!(found.title.contains("performance gives 2.03 times"), "{}", found.title);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod array_at_risk;
 mod bitmap;
+mod by_cell;
 mod chunk_size;
 mod cipher_without_hardware;
 mod cpu_at_limit;
@@ -173,22 +174,42 @@ pub const RULES: &[Rule] = &[
     waiting::RULE,
 ];
 
-/// Every finding of every rule: the surest first, and among equals those with the larger gain.
+/// Every finding of every rule: the surest first, and among equals those with the larger gain. How much
+/// trials differ comes last.
 pub fn explain(case: &Case<'_>) -> Vec<Finding> {
-    let mut findings = without_what_is_said_better(RULES.iter().flat_map(|rule| (rule.run)(case)).collect());
+    explain_with(case, &[])
+}
+
+/// The same, with what these cells of the run show each by its own trials and storage, as cases of one cell.
+pub fn explain_with(case: &Case<'_>, cells: &[Case<'_>]) -> Vec<Finding> {
+    let mut findings = applied(case);
+    let of_cells = by_cell::found(case, &findings, cells);
+    findings.extend(of_cells);
     if case.data.run.provenance != Provenance::Host {
         findings.iter_mut().for_each(|finding| leave_this_host_alone(finding, case));
     } else if case.data.study.stack.is_some() {
         findings.iter_mut().for_each(|finding| leave_what_is_gone_alone(finding, case));
     }
-    let size = |f: &Finding| f.gain.as_ref().map_or(0.0, |gain| gain.ratio.ln().abs());
-    order::by(&mut findings, |a, b| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a))));
+    // How much trials differ is no cause of their rate.
+    let is_noise = |finding: &Finding| finding.rule == noise::RULE.name;
+    let surest = |a: &Finding, b: &Finding| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a)));
+    order::by(&mut findings, |a, b| is_noise(a).cmp(&is_noise(b)).then_with(|| surest(a, b)));
     for (finding, number) in findings.iter_mut().zip(1..) {
         if let Some(load) = tunable::load(finding, case) {
             finding.next = format!("flyball tune {}:{number}{load}", case.data.run.id);
         }
     }
     findings
+}
+
+/// What the rules find, in their order.
+fn applied(case: &Case<'_>) -> Vec<Finding> {
+    without_what_is_said_better(RULES.iter().flat_map(|rule| (rule.run)(case)).collect())
+}
+
+/// How large a finding's gain is; 0 where it has none.
+fn size(finding: &Finding) -> f64 {
+    finding.gain.as_ref().map_or(0.0, |gain| gain.ratio.ln().abs())
 }
 
 /// One cause is told once: by the rule that has the better evidence.

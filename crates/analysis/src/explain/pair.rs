@@ -157,9 +157,7 @@ impl<'c, 'a> Pair<'c, 'a> {
 
     /// Whether a model is so far from what was published of these cells that nothing is concluded from them.
     fn is_far_off(&self, case: &Case<'_>) -> bool {
-        let is_model = case.data.run.provenance == Provenance::Simulation;
-        let cells = (&self.a.cell.id, &self.b.cell.id);
-        is_model && case.summary.published.iter().any(|row| row.is_far_off() && row.is_about(cells))
+        is_far_off(case, (&self.a.cell.id, &self.b.cell.id))
     }
 
     /// What B changes of A: parts that differ, another governor besides, since its tunables go with it.
@@ -191,13 +189,21 @@ impl<'c, 'a> Pair<'c, 'a> {
     }
 }
 
+/// Whether the run is one of a model that is so far from what was published of these cells that nothing is
+/// concluded from them.
+pub(super) fn is_far_off(case: &Case<'_>, cells: (&CellId, &CellId)) -> bool {
+    let is_model = case.data.run.provenance == Provenance::Simulation;
+    is_model && case.summary.published.iter().any(|row| row.is_far_off() && row.is_about(cells))
+}
+
 /// What a level does in a context, against an earlier level of its factor, and the two cells.
 pub(super) type Effect<'c, 'a> = (&'a str, Comparison, Pair<'c, 'a>);
 
 impl<'a> Case<'a> {
     /// What a factor's levels do, of those comparisons alone whose cells differ in parts that are `varied`.
     /// A level is compared with the factor's first, as the summary has it; where these two differ in more
-    /// (levels of two machines), with the earliest from which it does not.
+    /// (levels of two machines), or a model of them is far from what was published, with the earliest level
+    /// of which neither is so.
     pub(super) fn effects<'c>(
         &self,
         cells: &'c [CaseCell<'a>],
@@ -219,12 +225,18 @@ impl<'a> Case<'a> {
                 let (Some(first), Some(own)) = (at(&comparison.a), at(&comparison.b)) else { continue };
                 let with_first = Pair::of(first, own, &varied).map(|pair| (comparison.clone(), pair));
                 let with_other = || {
-                    let mut of =
-                        earlier.iter().map(|(name, cell)| Some((*name, Pair::of(cell, own, &varied)?)));
-                    let (name, pair) = of.find_map(|found| found)?;
+                    let mut of = earlier.iter().filter_map(|(name, cell)| {
+                        let pair = Pair::of(cell, own, &varied)?;
+                        (!pair.is_far_off(self)).then_some((*name, pair))
+                    });
+                    let (name, pair) = of.next()?;
                     Some((pair.compare(self, (name, &comparison.b))?, pair))
                 };
-                let known = with_first.or_else(with_other);
+                let known = match with_first {
+                    Some(first) if first.1.is_far_off(self) => with_other().or(Some(first)),
+                    Some(first) => Some(first),
+                    None => with_other(),
+                };
                 found.extend(known.map(|(compared, pair)| (effect.context.as_str(), compared, pair)));
                 earlier.push((&comparison.b, own));
             }
