@@ -258,8 +258,12 @@ fn leave_what_is_gone_alone(finding: &mut Finding, case: &Case<'_>) {
         built.contains(&name) && device.is_none_or(|device| device.kind != BlockKind::Disk)
     };
     let Some(remedy) = &mut finding.remedy else { return };
+    // One that is to be measured first is named by the command alone.
+    let is_named = |name: &&str| finding.next.contains(&format!("@{name}="));
     let mut objects = remedy.settings.iter().filter_map(|request| request.setting.object.as_deref());
-    if objects.any(is_gone) && finding.next.starts_with("flyball tune") {
+    let is_gone =
+        objects.any(is_gone) || built.iter().filter(|name| is_named(name)).any(|name| is_gone(name));
+    if is_gone && finding.next.starts_with("flyball tune") {
         finding.next = format!("flyball show {}", case.data.run.id);
         "nothing to undo: the study took its storage down; write the setting into its `[settings]`"
             .clone_into(&mut remedy.undo);
@@ -346,7 +350,7 @@ kernel's.
         data.trials[0].environment.insert("devices".into(), "md0 > sda".into());
         let summary = crate::summarise::summarise(&data, None);
         let case = Case { inventory: Some(&machine), ..Case::new(&data, &summary) };
-        let next = |device: &str| {
+        let next = |device: &str, command: fn(&SettingRequest) -> String| {
             let request = SettingRequest {
                 setting: SettingName { name: "read_ahead_kb".into(), object: Some(device.into()) },
                 value: "4096".into(),
@@ -363,15 +367,22 @@ kernel's.
                     settings: vec![request.clone()],
                     undo: next_step::UNTUNE.into(),
                 }),
-                next: next_step::tune_command(&request),
+                next: command(&request),
                 compared: vec![],
             };
+            if finding.next.ends_with("COMMAND") {
+                finding.remedy.as_mut().unwrap().settings.clear();
+            }
             leave_what_is_gone_alone(&mut finding, &case);
             finding.next
         };
-        assert_eq!(next("md0"), format!("flyball show {}", data.run.id));
+        assert_eq!(next("md0", next_step::tune_command), format!("flyball show {}", data.run.id));
+        assert_eq!(next("md0", next_step::measure_command), format!("flyball show {}", data.run.id));
         // The disk below is there still.
-        assert_eq!(next("sda"), "flyball tune --set read_ahead_kb@sda=4096 --persist");
+        assert_eq!(
+            next("sda", next_step::tune_command),
+            "flyball tune --set read_ahead_kb@sda=4096 --persist"
+        );
     }
 
     #[test]

@@ -38,5 +38,13 @@ pub(super) fn tune_command(setting: &SettingRequest) -> String {
     format!("flyball tune --set {}={} --persist", setting.setting, setting.value)
 }
 
+/// The command that measures a setting with a load and without it, and leaves it as it was.
+pub(super) fn measure_command(setting: &SettingRequest) -> String {
+    format!("flyball tune --set {}={} -- COMMAND", setting.setting, setting.value)
+}
+
+/// How a setting is undone that only that command writes.
+pub(super) const NOT_KEPT: &str = "the measurement keeps nothing";
+
 /// The command that undoes what [`tune_command`] does.
 pub(super) const UNTUNE: &str = "flyball tune --undo";

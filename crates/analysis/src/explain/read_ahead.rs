@@ -4,10 +4,10 @@
 //! Source: `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`), mm/readahead.c.
 
 use super::Rule;
-use super::next_step::{UNTUNE, tune_command};
+use super::next_step::{NOT_KEPT, UNTUNE, measure_command, tune_command};
 use super::pair::Pair;
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
-use crate::facts::arrays::{Did, disks_below};
+use crate::facts::arrays::{Array, Did, arrays, disks_below, rotates};
 use crate::facts::case::{Case, CaseCell, evidence};
 use crate::facts::cpu_share;
 use crate::summary::{Comparison, Verdict};
@@ -111,6 +111,33 @@ const NO_TIME_LEFT: f64 = 0.95;
 /// the last piece of a file makes the mean smaller.
 const OF_A_DISK: f64 = 16_000.0;
 
+/// How spinning disks of an array with parity serve reads in order, in pieces so large that each disk reads
+/// on into its own cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PastParity {
+    /// There are none such.
+    No,
+    /// One disk at a time: others are idle meanwhile, or fill their caches.
+    OneByOne,
+    /// Each piece asks several disks at once.
+    SideBySide,
+}
+
+/// The chunks of parity lie between those that a reader asks for. A disk that is asked for the next chunk
+/// when it has read past the parity by itself has it; one that has it in its queue before turns to it, and
+/// may wait for the platter. So a wider window gains where disks wait for one another, and costs where they
+/// do not. Which of both counts more depends on the disks' firmware, and nothing that is recorded tells.
+fn past_parity(case: &Case<'_>, cell: &CaseCell<'_>, size: f64) -> PastParity {
+    let with_parity = |array: &Array| array.level.has_parity() && rotates(case, array);
+    let Some(array) = arrays(case, cell).into_iter().find(with_parity).filter(|_| size >= OF_A_DISK) else {
+        return PastParity::No;
+    };
+    match array.chunk {
+        Some(chunk) if size > chunk.get() as f64 => PastParity::SideBySide,
+        _ => PastParity::OneByOne,
+    }
+}
+
 /// Reads in order through the page cache that reach a device in small pieces, one or two at a time.
 fn by_small_reads(case: &Case<'_>) -> Option<Finding> {
     let cells = case.cells();
@@ -143,9 +170,11 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     // they can be with what the reader asks for at once, a wider window gives no more of it.
     let stream = asks_for_more && !is_idle_between && size >= OF_A_DISK && below.iter().all(rotates_disk);
     let leaves_nothing = stream && busiest * MIN_GAIN > 1.0;
+    let past_parity = past_parity(case, cell, size);
     if has_a_full_link(cell, &below)
         || reads_by_itself
         || leaves_nothing
+        || past_parity == PastParity::SideBySide
         || size > DEFAULT_WINDOW.get() as f64 && !is_idle_between
     {
         return None;
@@ -181,14 +210,23 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
         ],
         confidence: Confidence::Likely,
         gain: None,
-        remedy: Some(Remedy {
-            what: format!(
-                "try a window of {WINDOW_TO_TRY_KIB} KiB, and measure what it gains; files that are open keep the window with which they were opened"
-            ),
-            settings: vec![wider.clone()],
-            undo: UNTUNE.into(),
+        remedy: Some(match past_parity {
+            PastParity::No => Remedy {
+                what: format!(
+                    "try a window of {WINDOW_TO_TRY_KIB} KiB, and measure what it gains; files that are open keep the window with which they were opened"
+                ),
+                settings: vec![wider.clone()],
+                undo: UNTUNE.into(),
+            },
+            _ => Remedy {
+                what: format!(
+                    "measure a window of {WINDOW_TO_TRY_KIB} KiB before it is kept: it lets the disks read side by side, and may make them wait for their platters behind each chunk of parity"
+                ),
+                settings: vec![],
+                undo: NOT_KEPT.into(),
+            },
         }),
-        next: tune_command(&wider),
+        next: if past_parity == PastParity::No { tune_command(&wider) } else { measure_command(&wider) },
         compared: vec![],
     })
 }
@@ -422,6 +460,34 @@ mod tests {
             named(&data, &[], &machine)
         };
         assert_eq!([of(16_384, 0), of(16_384, 12_288), of(8192, 0)], [0, 0, 1]);
+    }
+
+    #[test]
+    fn spinning_disks_with_parity_between_get_no_wider_window_without_a_measurement() {
+        use super::super::testing::with_array;
+        use domain::inventory::{Md, Queue};
+        let of = |level: &str, rotational, chunk_kib, piece: u64| {
+            let chunk = Some(Bytes::from_kib(chunk_kib));
+            let md = Md { level: Some(level.into()), chunk, ..Md::default() };
+            let mut machine = with_array(md, rotational, &["sda", "sdb", "sdc"]);
+            machine.devices[0].name = "vda".into();
+            machine.devices[0].queue =
+                Some(Queue { read_ahead: Some(Bytes::from_kib(128)), ..Queue::default() });
+            let mut data = fio_run(&["rw=read bs=4k"], |_, _| vec![("throughput", 3e8)]);
+            let member = |name| (name, 800, 100 << 20, 0, 0, 400);
+            let array = ("vda", 2400, 2400 * piece, 0, 0, 900);
+            with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc")]);
+            let summary = crate::summarise::summarise(&data, None);
+            let case =
+                Case { inventory: Some(&machine), target_device: Some("vda"), ..Case::new(&data, &summary) };
+            let found = (RULE.run)(&case).pop()?;
+            assert!(found.next.starts_with("flyball tune --set read_ahead_kb@vda=4096 --"), "{}", found.next);
+            Some(found.remedy.unwrap().settings.len())
+        };
+        assert_eq!(of("raid5", true, 512, 131_072), Some(0), "one disk at a time");
+        assert_eq!(of("raid5", true, 64, 131_072), None, "two disks at a time");
+        assert_eq!(of("raid5", true, 64, 8192), Some(1), "pieces that no disk makes up for");
+        assert_eq!([of("raid0", true, 64, 131_072), of("raid5", false, 64, 131_072)], [Some(1), Some(1)]);
     }
 
     #[test]

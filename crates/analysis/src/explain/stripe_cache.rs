@@ -5,7 +5,7 @@
 //! `handle_stripe_dirtying`).
 
 use super::Rule;
-use super::next_step::{UNTUNE, tune_command};
+use super::next_step::{NOT_KEPT, UNTUNE, measure_command, tune_command};
 use super::read_modify_write::Extra;
 use super::varied_setting::{self, ByHand, Words};
 use crate::facts::arrays::{Array, Did, MIN_WAITED, arrays, in_flight, rotates};
@@ -109,23 +109,40 @@ fn takes_time(array: &Array, cell: &CaseCell<'_>) -> bool {
 }
 
 /// The larger cache of an array.
-pub(super) fn larger(array: &Array) -> SettingRequest {
+fn larger(array: &Array) -> SettingRequest {
     SettingRequest {
         setting: SettingName { name: "stripe_cache_size".into(), object: Some(array.name.clone()) },
         value: TO_TRY.to_string(),
     }
 }
 
-/// To try it, and what it takes; `and` follows.
+/// To try it, and what it takes; `and` follows. In an array that lacks a disk a write waits for reads of all
+/// others where its stripe lacks data (`need_this_block`). How many of these the disks that are left are
+/// asked for at once depends on the cache, and nothing that is recorded tells whether more are better: there
+/// it is to be measured first.
 pub(super) fn remedy(array: &Array, and: &str) -> Remedy {
+    let members = array.members.len();
+    if array.missing > 0 {
+        return Remedy {
+            what: format!(
+                "replace the disk that is missing first; {TO_TRY} stripes, which take as many pages of memory for each of {members} members, may gain or cost here: measure them before they are kept"
+            ),
+            settings: vec![],
+            undo: NOT_KEPT.into(),
+        };
+    }
     Remedy {
         what: format!(
-            "try {TO_TRY} stripes, which take as many pages of memory for each of {} members{and}",
-            array.members.len()
+            "try {TO_TRY} stripes, which take as many pages of memory for each of {members} members{and}"
         ),
         settings: vec![larger(array)],
         undo: UNTUNE.into(),
     }
+}
+
+/// The command that goes with it.
+pub(super) fn next(array: &Array) -> String {
+    if array.missing > 0 { measure_command(&larger(array)) } else { tune_command(&larger(array)) }
 }
 
 fn finding(cell: &CaseCell<'_>, array: &Array, size: u32, extra: &Extra) -> Finding {
@@ -147,7 +164,7 @@ fn finding(cell: &CaseCell<'_>, array: &Array, size: u32, extra: &Extra) -> Find
         confidence: Confidence::Likely,
         gain: None,
         remedy: Some(remedy(array, "")),
-        next: tune_command(&larger(array)),
+        next: next(array),
         compared: vec![],
     }
 }

@@ -17,7 +17,6 @@
 //! `Documentation/admin-guide/md.rst` (`stripe_cache_size`); Little, Operations Research 9(3), 1961.
 
 use super::Rule;
-use super::next_step::tune_command;
 use super::read_modify_write::Extra;
 use super::{stripe_cache, varied_setting};
 use crate::facts::arrays::{Array, Did, MIN_WAITED, PAGE, arrays, in_flight, synchronising};
@@ -123,7 +122,7 @@ and takes memory: a page for each member in each stripe."
         confidence: Confidence::Possible,
         gain: None,
         remedy: Some(stripe_cache::remedy(array, ", and measure what that gains")),
-        next: tune_command(&stripe_cache::larger(array)),
+        next: stripe_cache::next(array),
         compared: vec![],
     }
 }
@@ -221,6 +220,34 @@ mod tests {
         };
         // Four writes lack 32 stripes, 32 of them 480.
         assert_eq!([of(4, 330), of(4, 300), of(32, 330)], [0, 1, 1]);
+    }
+
+    #[test]
+    fn an_array_that_lacks_a_disk_gets_no_larger_cache_without_a_measurement() {
+        let of = |missing| {
+            let options = "rw=randwrite bs=64k direct=1 ioengine=libaio iodepth=32";
+            let mut data = fio_run(&[options], |cell, block| vec![("throughput", about(2e7, cell, block))]);
+            let member = |name| (name, 300, 0, 300, 300 << 15, 700);
+            let array = ("md0", 0, 0, 300, 300 << 16, 990);
+            with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc")]);
+            with_thread(&mut data, "md0_raid5", Role::Array, 30);
+            let md = Md {
+                level: Some("raid5".into()),
+                chunk: Some(Bytes::from_kib(512)),
+                stripe_cache_size: Some(32),
+                degraded: Some(missing),
+                ..Md::default()
+            };
+            let machine = with_array(md, true, &["sda", "sdb", "sdc"]);
+            let md0 = DiskUsage { device: "md0".into(), depth: Some(4.0), ..DiskUsage::default() };
+            let usages = [(data.trials[0].key.clone(), Usage { disks: vec![md0], ..Usage::default() })];
+            let summary = summarise(&data, None);
+            let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
+            let found = (RULE.run)(&case).swap_remove(0);
+            (found.remedy.unwrap().settings.len(), found.next)
+        };
+        assert_eq!(of(0), (1, "flyball tune --set stripe_cache_size@md0=4096 --persist".into()));
+        assert_eq!(of(1), (0, "flyball tune --set stripe_cache_size@md0=4096 -- COMMAND".into()));
     }
 
     #[test]
