@@ -6,7 +6,7 @@
 
 use super::Rule;
 use super::varied_setting::{self, NO_SETTING, Words};
-use crate::facts::arrays::{Encrypted, encrypted};
+use crate::facts::arrays::{Encrypted, encrypted, in_flight};
 use crate::facts::case::{Case, CaseCell, evidence};
 use crate::facts::cpu_share::{self, Bound};
 use domain::finding::{Confidence, Finding, Remedy};
@@ -55,9 +55,14 @@ const MAX_CYCLES: f64 = 1000.0;
 /// to 3).
 const WITH_INSTRUCTIONS: f64 = 3.0;
 
-/// Cycles of a request that are none of its bytes: through dm-crypt's queues, and, where those are passed by
-/// and the CPU time is not told apart, through all other layers as well. Assumed, on the high side.
+/// Cycles of a request that are none of its bytes: through dm-crypt's queues, or from the page cache to the
+/// disk where it is written back; and, where those queues are passed by and the CPU time of whoever asks is
+/// not told apart, through all other layers as well. Assumed, on the high side.
 const OF_A_REQUEST: [f64; 2] = [15_000.0, 60_000.0];
+
+/// A device that has no more in flight than this, in the mean, has one request at a time: whoever reads waits
+/// for each of them.
+const ONE_AT_A_TIME: f64 = 1.0;
 
 /// Encryption that takes less of one core decides nothing: of a load with many requests in flight, and of one
 /// that waits for each of them, whose time it is a part of.
@@ -75,7 +80,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let found = cells.iter().flat_map(|cell| {
         let costly = encrypted(case, cell)
             .into_iter()
-            .filter_map(|it| Some((cell, Cost::of(cell, &it, frequency)?, it)));
+            .filter_map(|it| Some((cell, Cost::of(case, cell, &it, frequency)?, it)));
         costly.collect::<Vec<_>>()
     });
     let most = found.max_by(|(_, a, _), (_, b, _)| a.cycles.total_cmp(&b.cycles));
@@ -103,7 +108,7 @@ struct Cost {
 }
 
 impl Cost {
-    fn of(cell: &CaseCell<'_>, it: &Encrypted<'_>, frequency: Hertz) -> Option<Self> {
+    fn of(case: &Case<'_>, cell: &CaseCell<'_>, it: &Encrypted<'_>, frequency: Hertz) -> Option<Self> {
         // Past dm-crypt's queues whoever asks encrypts. What fio does beside is bounded by its requests; what
         // a database does is not.
         let of_all = it.crypt.flags.iter().any(|flag| flag.ends_with("_workqueue"));
@@ -111,11 +116,15 @@ impl Cost {
         if of_all && !cell.is_fio() || cell.keeps_its_pace() {
             return None;
         }
-        let (cores, of_a_request) =
-            if of_all { (encrypting(cell, it)?, OF_A_REQUEST[1]) } else { (it.cores, OF_A_REQUEST[0]) };
+        let cores = if of_all { encrypting(cell, it)? } else { it.cores };
+        let of_a_request = OF_A_REQUEST[usize::from(of_all && !cell.writes_behind())];
         let bytes = it.did.read + it.did.written;
         let cycles = (cores * frequency.hz() as f64 - it.did.requests() * of_a_request) / bytes;
-        let is_single = cell.profile().depth == Some(1) && cell.profile().is_direct();
+        let is_asked_singly = || {
+            let waiting = in_flight(case, cell, &it.device.name);
+            it.did.writes == 0.0 && waiting.is_some_and(|waiting| waiting <= ONE_AT_A_TIME)
+        };
+        let is_single = cell.profile().depth == Some(1) && (cell.profile().is_direct() || is_asked_singly());
         let least = MIN_CORES[usize::from(is_single)];
         (cores >= least && (MIN_CYCLES..=MAX_CYCLES).contains(&cycles)).then_some(Self {
             cycles,
@@ -296,6 +305,37 @@ mod tests {
             findings(RULE, &data, Some(&machine), Some("dm-0")).len()
         };
         assert_eq!([of(Role::Workload), of(Role::Kworker)], [0, 1]);
+    }
+
+    #[test]
+    fn pages_that_are_written_back_pass_through_few_layers() {
+        let machine = machine_of(Some(2800), &["no_read_workqueue", "no_write_workqueue"]);
+        let of = |written_back_ms: u64| {
+            let mut data = fio_run(&["rw=randwrite bs=16k"], |_, _| vec![("throughput", 1e8)]);
+            with_work(&mut data, &[("dm-0", 0, 0, 20_000, 20_000 << 12, 900)]);
+            with_thread(&mut data, "kworker/u8:0-flush", Role::Writeback, written_back_ms);
+            findings(RULE, &data, Some(&machine), Some("dm-0")).len()
+        };
+        // 100,000 cycles a page, and 42,000, of which a cipher with instructions takes 12,000.
+        assert_eq!([of(714), of(300)], [1, 0]);
+    }
+
+    #[test]
+    fn a_reader_of_the_page_cache_waits_for_a_device_that_has_one_request() {
+        use crate::facts::usage::{DiskUsage, Usage};
+        let of = |depth, used_ms: u64| {
+            let options = "rw=randread bs=4k ioengine=psync";
+            let mut data = fio_run(&[options], |_, _| vec![("throughput", 3.5e7)]);
+            with_work(&mut data, &[("dm-0", 8500, 8500 << 12, 0, 0, 940)]);
+            with_thread(&mut data, "kworker/u8:1-kcryptd", Role::Crypt, used_ms);
+            let disk = DiskUsage { device: "dm-0".into(), depth: Some(depth), ..DiskUsage::default() };
+            let usages = [(data.trials[0].key.clone(), Usage { disks: vec![disk], ..Usage::default() })];
+            let summary = crate::summarise::summarise(&data, None);
+            let machine = machine(Some(3600));
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of(0.94, 250), of(1.6, 250), of(1.6, 350)], [1, 0, 1]);
     }
 
     #[test]
