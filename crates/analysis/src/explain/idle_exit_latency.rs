@@ -8,6 +8,7 @@ use super::next_step::{UNTUNE, tune_command};
 use super::{idle_policy, varied_setting};
 use crate::facts::case::{Case, CaseCell, evidence};
 use crate::facts::cpu_share;
+use crate::facts::usage::Idling;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::IdleState;
@@ -74,9 +75,24 @@ fn is_entered(
     latency: f64,
 ) -> bool {
     match entries(case, state) {
-        Some(entries) => (entries * exit.secs()).min(1.0 - cell.busiest_of_load()) >= MIN_SHARE,
+        Some(entries) => {
+            let counts = (entries * exit.secs()).min(1.0 - cell.busiest_of_load()) >= MIN_SHARE;
+            counts && !are_of_others(case, cell, (state, entries))
+        }
         None => state.residency.is_none_or(|residency| residency.secs() <= latency),
     }
+}
+
+/// Whether those who sleep deeply are none that wait for a request. A load of one request at a time sleeps
+/// once for each: where other states were left as often as it asked, and this one less often, it was left by
+/// others, such as a resync.
+fn are_of_others(case: &Case<'_>, cell: &CaseCell<'_>, (state, entries): (&IdleState, f64)) -> bool {
+    let of_others = |idle: &[(u32, Idling)]| {
+        idle.iter().filter(|(number, _)| *number != state.index).map(|(_, it)| it.entries).sum::<f64>()
+    };
+    let left = case.usages.iter().map(|(_, usage)| of_others(&usage.idle)).fold(f64::INFINITY, f64::min);
+    let asked = cell.metric("iops").filter(|asked| *asked > 0.0 && cell.profile().depth == Some(1));
+    asked.is_some_and(|asked| left >= asked && entries < asked)
 }
 
 /// The state with the longest exit latency that is switched off on not all of its CPUs.
@@ -178,6 +194,24 @@ mod tests {
                 .len()
         };
         assert_eq!([of(1000.0, ""), of(500.0, ""), of(1000.0, " rate_iops=400")], [1, 0, 0]);
+    }
+
+    #[test]
+    fn a_load_whose_every_request_sleeps_lightly_leaves_the_deep_state_to_others() {
+        use crate::facts::usage::{Idling, Usage};
+        let of = |depth: &str, shallow: f64, deep: f64| {
+            let options = with_depth(depth);
+            let data = fio_run(&[&options], |_, _| vec![("latency_mean", 150e-6), ("iops", 6500.0)]);
+            let idling = |entries| Idling { entries, cpus: 0.5 };
+            let idle = vec![(0, idling(shallow)), (3, idling(deep))];
+            let usages = [(data.trials[0].key.clone(), Usage { idle, ..Usage::default() })];
+            let summary = crate::summarise::summarise(&data, None);
+            let machine = machine(133, "");
+            (RULE.run)(&Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) })
+                .len()
+        };
+        assert_eq!([of("1", 7600.0, 1000.0), of("1", 5000.0, 1000.0)], [0, 1]);
+        assert_eq!([of("1", 7600.0, 6600.0), of("4", 7600.0, 1000.0)], [1, 1]);
     }
 
     #[test]
