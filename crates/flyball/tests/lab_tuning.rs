@@ -285,8 +285,8 @@ fn a_queue_with_few_places_is_explained_and_its_remedy_proved() {
     if !testing::is_measured_in_turn(7) {
         return;
     }
-    // Thirty-two at a time, of a device that answers each after 100 ms, and takes four: 13 s, beside which the
-    // three that fio takes to begin on a slow host are few.
+    // Thirty-two at a time, of a device that answers each after 100 ms, and takes four: 13 s, beside which
+    // the three that fio takes to begin on a slow host are few.
     let script = "
         settings() { cat /sys/block/disk/queue/nr_requests; }
         memory disk 1024 100000000

@@ -141,7 +141,7 @@ lab = ["disk"]
 [stack.array]
 kind = "md"
 on = "disks"
-level = 5
+level = 10
 chunk = "64KiB"
 resync = "skip"
 
@@ -184,8 +184,10 @@ fn what_a_study_builds_is_known_to_the_rules_with_its_settings() {
 #[test]
 fn a_cell_of_several_is_judged_by_its_own_trace_and_storage() {
     let place = Place::new();
-    let study = place
-        .study("built", &format!("{BUILT}\n[factor.members]\nstack = \"array.level\"\nlevels = [5, 6]\n"));
+    let study = place.study(
+        "built",
+        &format!("{BUILT}\n[factor.layout]\nstack = \"array.layout\"\nlevels = [\"n2\", \"f2\"]\n"),
+    );
     let report = simulated(&place, &study, &["--machine", "lab", "--seed", "1", "--new"]);
     let rules = |report: &serde_json::Value| -> Vec<String> {
         let findings = report["findings"].as_array().unwrap().iter();
@@ -195,7 +197,7 @@ fn a_cell_of_several_is_judged_by_its_own_trace_and_storage() {
     let all = report["findings"].as_array().unwrap().iter();
     let of_both: Vec<_> = all.filter(|finding| finding["rule"] == "read-ahead").collect();
     assert_eq!(of_both.len(), 1, "{report:#}");
-    assert!(of_both[0]["title"].as_str().unwrap().contains("16 KiB (in "), "{report:#}");
+    assert!(of_both[0]["title"].as_str().unwrap().ends_with("is 16 KiB (in both cells)"), "{report:#}");
     let leads_on = of_both[0]["next"].as_str().unwrap();
     assert!(
         leads_on.starts_with("flyball explain built-") && leads_on.contains(" --cell stream_"),
@@ -204,13 +206,13 @@ fn a_cell_of_several_is_judged_by_its_own_trace_and_storage() {
     let text = place.ok(&["explain", "built"]);
     let command = text.lines().find_map(|line| line.trim().strip_prefix("flyball explain ")).unwrap();
     let (run, cell) = command.split_once(" --cell ").unwrap();
-    assert!(["stream_5", "stream_6"].contains(&cell), "{text}");
+    assert!(["stream_n2", "stream_f2"].contains(&cell), "{text}");
     let alone = place.ok(&["explain", run, "--cell", cell, "--json"]);
     let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
     assert!(rules(&alone).contains(&"read-ahead".to_owned()), "{alone:#}");
     assert_eq!(alone["cells"].as_array().unwrap().len(), 1);
-    let none = place.fails(1, &["explain", run, "--cell", "stream_4"]);
-    assert!(none.contains("no valid trial of a cell `stream_4`; there are stream_5, stream_6"), "{none}");
+    let none = place.fails(1, &["explain", run, "--cell", "stream_o2"]);
+    assert!(none.contains("no valid trial of a cell `stream_o2`; there are stream_f2, stream_n2"), "{none}");
 }
 
 /// Reads at random from a hard disk, whose angle and offsets are of the seed.

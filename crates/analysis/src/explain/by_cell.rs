@@ -88,6 +88,7 @@ fn as_one(cause: Cause, case: &Case<'_>, looked_at: usize) -> Finding {
     let measured = case.summary.cells.iter().filter(|cell| !cell.points.is_empty()).count();
     let place = match cells.len() {
         1 => format!("cell {}", cells[0]),
+        2 if measured == 2 => "both cells".to_owned(),
         all if all == measured => format!("all {all} cells"),
         some if looked_at == measured => format!("{some} of {measured} cells"),
         some => format!("{some} of the {looked_at} cells looked at"),

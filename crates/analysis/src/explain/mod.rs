@@ -197,6 +197,8 @@ pub fn explain_with(case: &Case<'_>, cells: &[Case<'_>]) -> Vec<Finding> {
     for (finding, number) in findings.iter_mut().zip(1..) {
         if let Some(load) = tunable::load(finding, case) {
             finding.next = format!("flyball tune {}:{number}{load}", case.data.run.id);
+        } else if let Some(command) = tunable::measured(finding, case) {
+            finding.next = command;
         }
     }
     findings

@@ -1,5 +1,6 @@
 //! The commands that findings lead on to.
 
+use super::tunable::TO_FILL_IN;
 use crate::facts::case::Case;
 use domain::setting::SettingRequest;
 use domain::trial::Provenance;
@@ -40,7 +41,7 @@ pub(super) fn tune_command(setting: &SettingRequest) -> String {
 
 /// The command that measures a setting with a load and without it, and leaves it as it was.
 pub(super) fn measure_command(setting: &SettingRequest) -> String {
-    format!("flyball tune --set {}={} -- COMMAND", setting.setting, setting.value)
+    format!("flyball tune --set {}={}{TO_FILL_IN}", setting.setting, setting.value)
 }
 
 /// How a setting is undone that only that command writes.

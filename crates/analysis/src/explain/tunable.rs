@@ -5,6 +5,7 @@ use super::Case;
 use crate::recorded::running_load;
 use domain::database::counters::WATCHED;
 use domain::finding::Finding;
+use domain::setting::SettingName;
 use domain::shell;
 use domain::study::Until;
 use domain::trial::{PROCESS, Provenance, Trial};
@@ -25,6 +26,20 @@ pub(super) fn load(finding: &Finding, case: &Case<'_>) -> Option<String> {
     }
     (!finding.compared.is_empty() && varies_settings_alone(case)).then(String::new)
 }
+
+/// The command of a finding that measures its setting before it is kept, with the load that was recorded in
+/// place of `COMMAND`; `None` where it is no such command, or nothing says what the setting is for.
+pub(super) fn measured(finding: &Finding, case: &Case<'_>) -> Option<String> {
+    let command = finding.next.strip_suffix(TO_FILL_IN)?;
+    let (setting, _) = command.strip_prefix("flyball tune --set ")?.split_once('=')?;
+    let is_recording = case.data.study.is_recording() && case.data.run.provenance == Provenance::Host;
+    let trial = case.data.trials.first().filter(|_| is_recording)?;
+    let would_notice = runs_anew(trial) || !SettingName::parse(setting).is_taken_at_open();
+    Some(format!("{command}{}", recorded(trial).filter(|_| would_notice)?))
+}
+
+/// How a command ends that a person completes by a load.
+pub(super) const TO_FILL_IN: &str = " -- COMMAND";
 
 /// Whether the run is one whose cells a study without a stack and kernel of its own can measure again, and no
 /// such measurement itself.
@@ -56,6 +71,7 @@ mod tests {
     use super::super::testing::{about, setting_run};
     use super::*;
     use crate::summarise::summarise;
+    use crate::summary::RunData;
     use std::collections::BTreeMap;
 
     fn next(environment: &[(&str, &str)], command: &[&str]) -> Option<String> {
@@ -70,6 +86,12 @@ mod tests {
         let mut data = setting_run(setting, values, |level, block| about([1e8, 2e8][level], level, block));
         let found = super::super::explain(&Case::new(&data, &summarise(&data, None)));
         let finding = found.into_iter().find(|one| one.next.starts_with("flyball tune")).unwrap();
+        watched(&mut data, environment, command);
+        load(&finding, &Case::new(&data, &summarise(&data, None)))
+    }
+
+    /// Makes it a recording of what its trials' environment names, or of a command.
+    fn watched(data: &mut RunData, environment: &[(&str, &str)], command: &[&str]) {
         let recorded = workloads::named("recorded").unwrap().in_study().unwrap();
         data.study.workloads.iter_mut().for_each(|workload| workload.tool = recorded.clone());
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -77,7 +99,13 @@ mod tests {
         let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
         data.trials[0].measurement.as_mut().unwrap().commands =
             if command.is_empty() { vec![] } else { vec![command] };
-        load(&finding, &Case::new(&data, &summarise(&data, None)))
+    }
+
+    fn any_finding() -> Finding {
+        let data = setting_run("scheduler", &["mq-deadline", "none"], |level, block| {
+            about([1e8, 2e8][level], level, block)
+        });
+        super::super::explain(&Case::new(&data, &summarise(&data, None))).swap_remove(0)
     }
 
     #[test]
@@ -90,6 +118,23 @@ mod tests {
         );
         assert_eq!(next(&[(PROCESS, "77 my daemon")], &[]).unwrap(), " --pid 77");
         assert_eq!(next(&[], &["sh", "-c", "a | b"]).unwrap(), " -- sh -c 'a | b'");
+    }
+
+    #[test]
+    fn what_is_to_be_measured_first_is_measured_on_what_was_recorded() {
+        let of = |setting: &str, environment: &[(&str, &str)], command: &[&str]| {
+            let mut data = setting_run("scheduler", &["none"], |level, block| about(1e8, level, block));
+            let found =
+                Finding { next: format!("flyball tune --set {setting}{TO_FILL_IN}"), ..any_finding() };
+            watched(&mut data, environment, command);
+            measured(&found, &Case::new(&data, &summarise(&data, None)))
+        };
+        let cache = "stripe_cache_size@md0=4096";
+        let begin = "flyball tune --set stripe_cache_size@md0=4096";
+        assert_eq!(of(cache, &[], &["dd", "a b"]), Some(format!("{begin} -- dd 'a b'")));
+        assert_eq!(of(cache, &[(PROCESS, "77 my daemon")], &[]), Some(format!("{begin} --pid 77")));
+        assert_eq!(of(cache, &[], &[]), None, "the whole machine was watched");
+        assert_eq!(of("read_ahead_kb@md0=4096", &[(PROCESS, "77 my daemon")], &[]), None);
     }
 
     #[test]
