@@ -239,9 +239,19 @@ const NO_FIGURE: &str = "–";
 
 /// What a remedy gains: `throughput +12.4% (+10.0% to +14.0%)`.
 pub(crate) fn expected(gain: &Gain) -> String {
-    let (ratio, low, high) = (change(gain.ratio), change(gain.low), change(gain.high));
-    let interval = if low == high { String::new() } else { format!(" ({low} to {high})") };
-    format!("{} {ratio}{interval}", gain.metric)
+    format!("{} {}{}", gain.metric, change(gain.ratio), certain(gain))
+}
+
+/// What stands behind a gain: its interval, or that nothing but a bound is known.
+pub(crate) fn certain(gain: &Gain) -> String {
+    let [ratio, low, high] = [gain.ratio, gain.low, gain.high].map(change);
+    let nothing = change(1.0);
+    let is_bound = ratio == low && high == nothing || ratio == high && low == nothing;
+    match (low, high) {
+        (low, high) if low == high => String::new(),
+        _ if is_bound => " at best, nothing at worst".to_owned(),
+        (low, high) => format!(" ({low} to {high})"),
+    }
 }
 
 /// A share in percent, as tables show it; a dash where it is unknown.
@@ -583,6 +593,15 @@ mod tests {
         {
             assert_eq!(change(ratio), text);
         }
+    }
+
+    #[test]
+    fn a_gain_of_which_a_bound_alone_is_known_is_no_estimate() {
+        let of = |low, ratio, high| expected(&Gain { metric: "throughput".into(), low, ratio, high });
+        assert_eq!(of(1.1, 1.124, 1.14), "throughput +12.4% (+10.0% to +14.0%)");
+        assert_eq!(of(1.0, 3.1, 3.1), "throughput ×3.10 at best, nothing at worst");
+        assert_eq!(of(0.1, 0.1, 1.0), "throughput ×0.100 at best, nothing at worst");
+        assert_eq!(of(1.2, 1.2, 1.2), "throughput +20.0%");
     }
 
     #[test]

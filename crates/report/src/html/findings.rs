@@ -2,7 +2,7 @@
 
 use super::prose;
 use crate::Report;
-use crate::wording::{capitalised, change, counted, names};
+use crate::wording::{capitalised, certain, change, counted, names};
 use domain::finding::{Finding, Gain, Remedy};
 use maud::{Markup, html};
 
@@ -59,8 +59,7 @@ fn expected(gain: &Gain) -> Markup {
     html! {
         dt { "Expected" }
         dd {
-            (gain.metric) " " strong { (change(gain.ratio)) }
-            @if change(gain.low) != change(gain.high) { " (" (change(gain.low)) " to " (change(gain.high)) ")" }
+            (gain.metric) " " strong { (change(gain.ratio)) } (certain(gain))
         }
     }
 }
