@@ -180,8 +180,8 @@ fn a_setting_that_a_paced_machine_does_not_take_is_told_and_the_run_goes_on() {
     }
     let Some(place) = place_in_turn(0) else { return };
     // Between two states of the table, of which the driver takes the lower.
-    let text =
-        format!("{}[settings]\nmax_freq = \"1500MHz\"\n[lab]\npstates = \"laptop-5\"\n", study("true"));
+    let table = lab::slow_pstates(&place);
+    let text = format!("{}[settings]\nmax_freq = \"1500MHz\"\n[lab]\npstates = {table:?}\n", study("true"));
     let study = place.study("fault", &text);
     let output = place.output(&["lab", "run", &study, "--kernel", KERNEL, "--seed", SEED]);
     let error = stderr(&output);
