@@ -244,10 +244,11 @@ pub(crate) fn expected(gain: &Gain) -> String {
 
 /// What stands behind a gain: its interval, or that nothing but a bound is known.
 pub(crate) fn certain(gain: &Gain) -> String {
-    let [ratio, low, high] = [gain.ratio, gain.low, gain.high].map(change);
-    let nothing = change(1.0);
-    let is_bound = ratio == low && high == nothing || ratio == high && low == nothing;
-    match (low, high) {
+    // No interval that was measured ends at exactly its estimate and at exactly nothing.
+    let is = |one: f64, other: f64| one.total_cmp(&other).is_eq();
+    let Gain { low, ratio, high, .. } = *gain;
+    let is_bound = is(ratio, low) && is(high, 1.0) || is(ratio, high) && is(low, 1.0);
+    match (change(low), change(high)) {
         (low, high) if low == high => String::new(),
         _ if is_bound => " at best, nothing at worst".to_owned(),
         (low, high) => format!(" ({low} to {high})"),

@@ -88,7 +88,7 @@ impl Results {
     }
 
     /// Reads one cell of a run and judges it by itself: by the storage that it stood on and by the traces of
-    /// its trials, where a run of several cells is judged by how they differ.
+    /// all its trials, where a run of several cells is judged by how they differ and by one trial of each.
     ///
     /// # Errors
     /// Those of [`data`]; [`Error::Cell`] where the run has no valid trial of such a cell.

@@ -30,31 +30,33 @@ struct Cause {
 /// `cells` are cases of one cell each ([`Plan::study_of`](domain::plan::Plan::study_of)).
 pub(super) fn found(case: &Case<'_>, told: &[Finding], cells: &[Case<'_>]) -> Vec<Finding> {
     let varied = varied(case);
+    let named = cells.iter().filter_map(|cell| Some((&cell.summary.cells.first()?.cell, cell)));
+    let judged: Vec<(&CellId, &Case<'_>)> = named.filter(|(id, _)| !is_far_off(case, (id, id))).collect();
     let mut causes: Vec<Cause> = Vec::new();
-    for cell in cells {
-        let Some(id) = cell.summary.cells.first().map(|summary| &summary.cell) else { continue };
-        if is_far_off(case, (id, id)) {
-            continue;
-        }
+    for (id, cell) in &judged {
         let all = applied(cell).into_iter();
         let new = all.filter(|finding| !is_told(finding, told) && settings(finding).is_disjoint(&varied));
-        for finding in new {
-            let same = |cause: &&mut Cause| {
-                cause.finding.rule == finding.rule && settings(&cause.finding) == settings(&finding)
-            };
-            let Some(cause) = causes.iter_mut().find(same) else {
-                causes.push(Cause { finding, cells: vec![id.clone()] });
-                continue;
-            };
-            if is_clearer(&finding, &cause.finding) {
-                cause.finding = finding;
-                cause.cells.insert(0, id.clone());
-            } else if !cause.cells.contains(id) {
-                cause.cells.push(id.clone());
-            }
-        }
+        new.for_each(|finding| count(&mut causes, id, finding));
     }
-    causes.into_iter().map(|cause| as_one(cause, case, cells.len())).collect()
+    causes.into_iter().map(|cause| as_one(cause, case, judged.len())).collect()
+}
+
+/// Counts a cell to its cause; once, where it has the cause of two devices.
+fn count(causes: &mut Vec<Cause>, cell: &CellId, finding: Finding) {
+    let is_same = |cause: &&mut Cause| {
+        cause.finding.rule == finding.rule && settings(&cause.finding) == settings(&finding)
+    };
+    let Some(cause) = causes.iter_mut().find(is_same) else {
+        causes.push(Cause { finding, cells: vec![cell.clone()] });
+        return;
+    };
+    if is_clearer(&finding, &cause.finding) {
+        cause.finding = finding;
+        cause.cells.retain(|known| known != cell);
+        cause.cells.insert(0, cell.clone());
+    } else if !cause.cells.contains(cell) {
+        cause.cells.push(cell.clone());
+    }
 }
 
 /// The settings that levels of the study differ in.
@@ -114,6 +116,7 @@ mod tests {
     use crate::facts::usage::{DiskUsage, Usage};
     use crate::summarise::summarise;
     use crate::summary::{RunData, RunSummary};
+    use domain::finding::Gain;
     use domain::ids::TrialKey;
     use domain::inventory::Inventory;
     use domain::plan::Plan;
@@ -176,6 +179,25 @@ mod tests {
         assert!(slots(&[1.0, 4.0])[0].title.ends_with("(in cell w1)"));
         assert!(slots(&[4.0, 4.0])[0].title.ends_with("(in 2 of the 2 cells looked at)"));
         assert_eq!(slots(&[1.0, 1.0, 1.0]), []);
+    }
+
+    #[test]
+    fn a_cell_that_has_it_of_two_devices_is_counted_once() {
+        let data = three();
+        let rule = request_slots::RULE;
+        let of = |title: &str, ratio| {
+            let gain = Gain { metric: "throughput".into(), low: 1.0, ratio, high: ratio };
+            let found =
+                found_of(&data, &[4.0]).into_iter().find(|finding| finding.rule == rule.name).unwrap();
+            Finding { title: title.into(), gain: Some(gain), ..found }
+        };
+        let mut causes = Vec::new();
+        let id = |cell: &str| CellId::from_stored(cell);
+        for (cell, finding) in [("w0", of("a", 1.1)), ("w1", of("b", 1.2)), ("w0", of("c", 1.3))] {
+            count(&mut causes, &id(cell), finding);
+        }
+        let [one] = &causes[..] else { panic!() };
+        assert_eq!((one.finding.title.as_str(), &one.cells), ("c", &vec![id("w0"), id("w1")]));
     }
 
     #[test]
