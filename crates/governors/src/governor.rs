@@ -50,6 +50,17 @@ pub enum Hook {
     Perform(Performance),
 }
 
+impl Hook {
+    /// The frequency that the driver is asked for at once; `None` where the worker has to run first.
+    pub fn request(self, policy: &Policy) -> Option<Hertz> {
+        match self {
+            Self::Nothing | Self::Work => None,
+            Self::Request(request) => Some(request),
+            Self::Perform(asked) => policy.driver.perform(policy, asked).map(|(frequency, _)| frequency),
+        }
+    }
+}
+
 impl Governor {
     /// A governor by its name in `scaling_governor`, with the tunables that differ from the kernel's
     /// defaults, by the names of their files; values are the text that one would write there. `hz` is the
@@ -136,10 +147,8 @@ impl Governor {
     /// The scheduler's hook is called, and the governor's worker, where one is queued, runs at once.
     pub fn update(&mut self, update: Update, policy: &Policy, readings: &impl Readings) -> Option<Hertz> {
         match self.hook(update, policy, readings) {
-            Hook::Nothing => None,
-            Hook::Request(request) => Some(request),
-            Hook::Perform(asked) => policy.driver.perform(policy, asked).map(|(frequency, _)| frequency),
             Hook::Work => self.work(update.now, policy, readings),
+            other => other.request(policy),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Frequencies: when a governor is asked, and when what it asks for takes effect.
 
-use super::Cpus;
 use super::accounting::cycles;
 use super::idle::Idleness;
 use super::policy::{self, Begins, IdleTime, Seen, Seen1};
+use super::{Cpus, ThreadId};
 use crate::engine::Event;
 use domain::time::Nanos;
 use domain::units::Hertz;
@@ -62,9 +62,35 @@ impl Cpus {
         let seen = self.look(now, policy);
         let index = self.policies[policy].spec.cpus.iter().position(|c| *c == cpu).unwrap_or(0);
         let update = Update { now: Nanos::new(now), cpu: index, iowait: from_disk };
-        let request = self.policies[policy].update(update, &Seen(&seen));
+        let (request, is_queued) = match self.upkeep.sample.is_nothing() {
+            true => (self.policies[policy].update(update, &Seen(&seen)), false),
+            false => self.policies[policy].hook(update, &Seen(&seen)),
+        };
         self.seen = seen;
-        self.sampled(now, queue, policy, cpu);
+        if is_queued {
+            // It is woken when the scheduler is through.
+            queue.plan(now, Event::GovernorWork(cpu as u32));
+        }
+        if let Some(request) = request {
+            self.request(now, queue, policy, request);
+        }
+    }
+
+    /// A thread goes to sleep: a governor's worker has looked at the load, or handed on what was decided.
+    pub(super) fn decide_in_worker(
+        &mut self,
+        now: Time,
+        queue: &mut Queue<Event>,
+        cpu: usize,
+        thread: ThreadId,
+    ) {
+        if self.cpus[cpu].governor_worker != Some(thread) {
+            return;
+        }
+        let policy = self.cpus[cpu].policy;
+        let seen = self.look(now, policy);
+        let request = self.policies[policy].work(now, &Seen(&seen));
+        self.seen = seen;
         if let Some(request) = request {
             self.request(now, queue, policy, request);
         }

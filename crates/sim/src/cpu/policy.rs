@@ -8,7 +8,7 @@ use governors::amd_pstate::AmdPstate;
 use governors::driver::Driver;
 use governors::hwp::Hwp;
 use governors::intel_pstate::IntelPstate;
-use governors::{FrequencyTable, Governor, KernelVersion, Policy as View, Readings, Update};
+use governors::{FrequencyTable, Governor, Hook, KernelVersion, Policy as View, Readings, Update};
 use std::collections::BTreeMap;
 
 /// Who chooses a policy's frequency.
@@ -253,24 +253,32 @@ impl Policy {
         self.spec.chooser.due().is_some_and(|due| due.get() <= now)
     }
 
-    /// Whether a sample of its governor takes a kworker.
-    pub(super) fn decides_in_a_worker(&self) -> bool {
-        let Chooser::Kernel(governor) = &self.spec.chooser else { return false };
-        match governor.name() {
-            "ondemand" | "conservative" => true,
-            "schedutil" => !self.spec.view.fast_switch,
-            _ => false,
-        }
-    }
-
     /// When the hardware itself looks next.
     pub(super) fn hardware_due(&self) -> Option<Time> {
         self.spec.chooser.hardware_due().map(Nanos::get)
     }
 
-    /// The governor is told of an update.
+    /// The governor is told of an update, and a worker that it queues runs at once.
     pub(super) fn update(&mut self, update: Update, seen: &Seen<'_>) -> Option<Hertz> {
         self.spec.chooser.update(update, &self.spec.view, seen)
+    }
+
+    /// The same, but for the worker: what is asked for at once, and whether a worker was queued.
+    pub(super) fn hook(&mut self, update: Update, seen: &Seen<'_>) -> (Option<Hertz>, bool) {
+        let view = &self.spec.view;
+        let Chooser::Kernel(governor) = &mut self.spec.chooser else {
+            return (self.update(update, seen), false);
+        };
+        let hook = governor.hook(update, view, seen);
+        (hook.request(view), hook == Hook::Work)
+    }
+
+    /// The governor's worker runs.
+    pub(super) fn work(&mut self, now: Time, seen: &Seen<'_>) -> Option<Hertz> {
+        match &mut self.spec.chooser {
+            Chooser::Kernel(governor) => governor.work(Nanos::new(now), &self.spec.view, seen),
+            Chooser::IntelPstate(_) | Chooser::Hwp(_) | Chooser::Amd(_) => None,
+        }
     }
 
     /// The hardware looks.

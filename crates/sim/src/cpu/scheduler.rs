@@ -358,6 +358,7 @@ impl Cpus {
         self.run_thread(cpu, None);
         self.sleep(thread, cpu);
         self.wait_for_grace(now, queue, thread);
+        self.decide_in_worker(now, queue, cpu, thread);
         if !self.threads[thread.0 as usize].interrupt {
             self.hook(now, queue, cpu, false);
         }

@@ -14,7 +14,8 @@ pub struct Upkeep {
     /// interrupts.
     pub tick: Cost,
     /// A sample of a governor that decides in a kworker (`dbs_work_handler`, `sugov_work`), the call of the
-    /// driver included.
+    /// driver included. It looks at the load, and asks the driver, when the kworker is done, which waits for
+    /// the CPU as other threads do; where this is nothing, when the scheduler's hook is called.
     pub sample: Cost,
     /// A wake-up of RCU's thread (`rcu_gp_kthread`), the interrupt that wakes it included.
     pub rcu: Cost,
@@ -110,13 +111,6 @@ impl Cpus {
         }
     }
 
-    /// A governor has sampled a CPU: where that takes a kworker, it is woken when the scheduler is through.
-    pub(super) fn sampled(&self, now: Time, queue: &mut Queue<Event>, policy: usize, cpu: usize) {
-        if !self.upkeep.sample.is_nothing() && self.policies[policy].decides_in_a_worker() {
-            queue.plan(now, Event::GovernorWork(cpu as u32));
-        }
-    }
-
     /// The kworker of a governor's sample has something to do.
     pub(crate) fn governor_work(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
         let worker = self.governor_worker(cpu);
@@ -136,11 +130,12 @@ impl Cpus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::{Chooser, CpusSpec, PolicySpec};
+    use crate::cpu::{Begins, Chooser, CpusSpec, PolicySpec};
     use crate::engine::{Core, Part, Stopped, World};
     use disks::DiskSet;
     use domain::rng::Seed;
-    use governors::{Governor, KernelVersion};
+    use domain::units::Hertz;
+    use governors::{FrequencyTable, Governor, KernelVersion};
     use std::collections::BTreeMap;
 
     /// A thread that has so many cycles to execute, and then stops the machine.
@@ -189,6 +184,39 @@ mod tests {
         let (end, workers) = ends(sample, "ondemand", Role::Kworker);
         assert!(workers >= 500_000 && workers.is_multiple_of(500_000), "{workers}");
         assert_eq!(end, 100_000_000 + workers);
+    }
+
+    /// The frequency in MHz, after so many ms, of a CPU that has been idle at 500 MHz and is busy since,
+    /// under ondemand, which samples each 10 ms.
+    fn mhz_after(sample: Cost, ms: u64) -> u64 {
+        let kernel = KernelVersion::new(6, 1, 0);
+        let mut policy = PolicySpec::fixed(vec![0], 1_000_000);
+        let frequencies = [1000, 500].map(Hertz::from_mhz).to_vec();
+        policy.view.table = Some(FrequencyTable::new(frequencies).unwrap());
+        policy.view.hardware_min = Hertz::from_mhz(500);
+        policy.view.min = policy.view.hardware_min;
+        policy.view.transition_latency_ns = 10_000;
+        let tunables = BTreeMap::new();
+        policy.chooser =
+            Chooser::Kernel(Governor::new("ondemand", &tunables, kernel, 250, &policy.view).unwrap());
+        policy.begins = Begins::Idle;
+        let upkeep = Upkeep { sample, ..Upkeep::default() };
+        let cpus = Cpus::new(CpusSpec { upkeep, ..CpusSpec::bare(kernel, vec![policy]) });
+        let mut world = World::new(Core::new(cpus, DiskSet::new(Seed(1)), Seed(1)));
+        let me = world.next_part();
+        world.add(Box::new(Busy(me, 1_000_000_000)));
+        world.core.at(0, me, 0);
+        world.run(ms * 1_000_000, None, &mut ());
+        world.core.cpus.khz(0) / 1000
+    }
+
+    #[test]
+    fn a_governor_that_decides_in_a_kworker_decides_when_that_has_run() {
+        // The tick at 12 ms finds that a sample is due.
+        assert_eq!([11, 13].map(|ms| mhz_after(Cost::default(), ms)), [500, 1000]);
+        // The kworker takes 2 ms of a CPU of 500 MHz.
+        let sample = Cost::cycles(1_000_000);
+        assert_eq!([11, 13, 15].map(|ms| mhz_after(sample, ms)), [500, 500, 1000]);
     }
 
     /// Frees something every so often, while a CPU of 1 GHz executes 100 ms of work.
