@@ -43,20 +43,33 @@ pub struct Model {
     options: HwpOptions,
     /// When the next decision is due.
     pub due_ns: u64,
-    /// Ratio times time not idle in each of the last periods, oldest first.
-    work: VecDeque<f64>,
-    /// The same in the present one.
+    /// The last periods, oldest first.
+    window: VecDeque<Period>,
+    /// Ratio times time not idle in the present one.
     open: f64,
+    /// When the present one began.
+    since_ns: u64,
+}
+
+/// What a CPU did between two decisions.
+#[derive(Clone, Copy, Debug, Default)]
+struct Period {
+    /// Ratio times time not idle.
+    work: f64,
+    /// Its length: a CPU that works is looked at a little after a decision was due.
+    time_ns: u64,
 }
 
 impl Model {
     pub fn new(options: HwpOptions, now_ns: u64) -> Self {
         let periods = options.window_ns.div_ceil(options.period_ns).max(1) as usize;
+        let idle = Period { work: 0.0, time_ns: options.period_ns };
         Self {
             options,
             due_ns: now_ns + options.period_ns,
-            work: VecDeque::from(vec![0.0; periods]),
+            window: VecDeque::from(vec![idle; periods]),
             open: 0.0,
+            since_ns: now_ns,
         }
     }
 
@@ -67,19 +80,29 @@ impl Model {
 
     /// Whether no more decision can come out differently while the CPU stays idle.
     pub fn is_at_rest(&self) -> bool {
-        self.open == 0.0 && self.work.iter().all(|work| *work == 0.0)
+        self.open == 0.0 && self.window.iter().all(|period| period.work == 0.0)
     }
 
-    /// Decides; the next decision is due a period after `now_ns`.
+    /// Decides, at the time that was due or later. The next decision is due a whole number of periods after
+    /// this one was: a late look makes its own period longer, and the next one shorter. A CPU that was idle
+    /// all along is not looked at at all while it is at rest, and its periods are as long as they should be.
     pub fn decide(&mut self, now_ns: u64, request: Request, least: u8, most: u8) -> u8 {
-        self.work.pop_front();
-        self.work.push_back(std::mem::take(&mut self.open));
-        self.due_ns = now_ns + self.options.period_ns;
+        let nominal_ns = self.options.period_ns;
+        let due_ns = self.due_ns + now_ns.saturating_sub(self.due_ns) / nominal_ns * nominal_ns;
+        self.due_ns = due_ns + nominal_ns;
+        let is_idle = self.open == 0.0;
+        let until_ns = if is_idle { due_ns } else { now_ns };
+        let time_ns = until_ns.saturating_sub(self.since_ns);
+        let time_ns = if is_idle { time_ns.min(nominal_ns) } else { time_ns };
+        self.since_ns = until_ns;
+        self.window.pop_front();
+        self.window.push_back(Period { work: std::mem::take(&mut self.open), time_ns });
         if request.desired != 0 {
             return request.bound(request.desired, least, most);
         }
-        let window_ns = self.options.period_ns as f64 * self.work.len() as f64;
-        let wanted = self.work.iter().sum::<f64>() / window_ns / self.setpoint(request.preference);
+        let window_ns: u64 = self.window.iter().map(|period| period.time_ns).sum();
+        let work: f64 = self.window.iter().map(|period| period.work).sum();
+        let wanted = work / window_ns.max(1) as f64 / self.setpoint(request.preference);
         request.bound((wanted - ROUNDING).ceil().clamp(0.0, 255.0) as u8, least, most)
     }
 
@@ -136,6 +159,35 @@ mod tests {
         assert_eq!(crossed.bound(30, 8, 42), 10);
         assert_eq!(Request::of(0).bound(30, 8, 42), 8);
         assert_eq!(Request::of(u64::MAX).bound(30, 8, 42), 42);
+    }
+
+    #[test]
+    fn a_late_look_counts_the_time_that_it_is_late_by_and_moves_no_later_decision() {
+        let (mut model, mut ratio) = (model(), 8);
+        let request = Request { least: 8, most: 42, desired: 0, preference: 255 };
+        let late_ns = MS / 10;
+        let mut before_ns = 0;
+        for period in 1..=400 {
+            assert_eq!(model.due_ns, period * MS);
+            let now_ns = period * MS + late_ns * (period % 2);
+            model.worked((0.92 * (now_ns - before_ns) as f64) as u64, ratio);
+            ratio = model.decide(now_ns, request, 8, 42);
+            before_ns = now_ns;
+        }
+        assert_eq!(ratio, 8, "92% of the time is below the setpoint of 95%, however late each look is");
+        model.decide(403 * MS + late_ns, request, 8, 42);
+        assert_eq!(model.due_ns, 404 * MS, "what was missed is not made up for");
+    }
+
+    #[test]
+    fn a_cpu_that_wakes_up_within_a_period_has_been_idle_in_the_rest_of_it() {
+        let mut model = model();
+        let request = Request { least: 8, most: 42, desired: 0, preference: 0 };
+        model.decide(50 * MS + MS / 2, request, 8, 42);
+        assert_eq!(model.due_ns, 51 * MS);
+        model.worked(MS / 2, 20);
+        // Half of a period of four, at a setpoint of 30%: 20 · 0.125 / 0.3 = 8.3.
+        assert_eq!(model.decide(51 * MS, request, 8, 42), 9);
     }
 
     #[test]
