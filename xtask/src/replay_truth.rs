@@ -9,8 +9,19 @@ use std::process::Command;
 const PLACES: [&str; 2] = ["lab", "sim"];
 
 /// The studies, in the order in which they are measured.
-const STUDIES: [&str; 10] =
-    ["crypt", "raid10", "raid5", "fsync", "oltp", "bursts", "pstate", "hwp", "passive", "passive-hwp"];
+const STUDIES: [&str; 11] = [
+    "crypt",
+    "raid10",
+    "raid5",
+    "disks",
+    "fsync",
+    "oltp",
+    "bursts",
+    "pstate",
+    "hwp",
+    "passive",
+    "passive-hwp",
+];
 
 /// Measures studies, all where none is named, and prints their tables. `--on sim` takes the model of the
 /// lab's machine, `--on lab`, the default, the lab.
