@@ -57,9 +57,9 @@ pub fn print(global: &Global, results: &Results, length: Length) -> Result<()> {
     }
     // A recording is one trial: its text is short, and what it shows is nowhere else.
     let is_short = length == Length::Screen && !results.data.study.is_recording();
-    let width = terminal::screen_width();
+    let (width, program) = (terminal::screen_width(), places::this_program(global));
     if !is_short {
-        return Ok(terminal::document(&report::Wide(width).text(&report))?);
+        return Ok(terminal::document(&report::Wide(width).text(&report, &program))?);
     }
-    Ok(terminal::screen(&report::short_text(&report, &places::this_program(global), width))?)
+    Ok(terminal::screen(&report::short_text(&report, &program, width))?)
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// A run as Markdown.
 pub fn markdown(report: &Report) -> String {
-    rendered(&sections::run(report))
+    rendered(&sections::run(report, "flyball"))
 }
 
 /// A comparison as Markdown.

@@ -32,9 +32,9 @@ impl Default for Wide {
 }
 
 impl Wide {
-    /// A run.
-    pub fn text(self, report: &Report) -> String {
-        rendered(&sections::run(report), self)
+    /// A run. Commands of its findings begin with `program`.
+    pub fn text(self, report: &Report, program: &str) -> String {
+        rendered(&sections::run(report, program), self)
     }
 
     /// The findings of a run, and what could not be measured, alone. Commands begin with `program`.
@@ -77,7 +77,7 @@ impl Wide {
 
 /// A run as text of the usual width.
 pub fn text(report: &Report) -> String {
-    Wide::default().text(report)
+    Wide::default().text(report, "flyball")
 }
 
 /// The findings of a run, and what could not be measured, alone, as text of the usual width.

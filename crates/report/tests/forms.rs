@@ -391,7 +391,7 @@ fn a_text_is_as_wide_as_the_terminal_and_breaks_no_word() {
         let report = case.report();
         let trial = &case.data.trials[0];
         let forms: [&dyn Fn(usize) -> String; 3] = [
-            &|width| report::Wide(width).text(&report),
+            &|width| report::Wide(width).text(&report, "flyball"),
             &|width| report::Wide(width).findings_text(&report, "flyball"),
             &|width| report::Wide(width).trial_text(trial, &Residency::default()),
         ];

@@ -102,7 +102,7 @@ fn as_one(cause: Cause, case: &Case<'_>, looked_at: usize) -> Finding {
         more => format!(" and {more} more"),
     };
     let names = format!("{}{more}", named.join(", "));
-    let source = "traces and storage of their trials";
+    let source = "their trials";
     finding.evidence.insert(0, evidence("cells that show it, the clearest first", names, source));
     finding.next = format!("flyball explain {} --cell {}", case.data.run.id, cells[0]);
     finding

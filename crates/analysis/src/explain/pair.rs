@@ -201,9 +201,9 @@ pub(super) type Effect<'c, 'a> = (&'a str, Comparison, Pair<'c, 'a>);
 
 impl<'a> Case<'a> {
     /// What a factor's levels do, of those comparisons alone whose cells differ in parts that are `varied`.
-    /// A level is compared with the factor's first, as the summary has it; where these two differ in more
-    /// (levels of two machines), or a model of them is far from what was published, with the earliest level
-    /// of which neither is so.
+    /// A level is compared with the factor's first, as the summary has it. Two levels that differ in more (of
+    /// two machines), or of which one is modelled far from what was published, are not compared: the level is
+    /// compared with the earliest other one that it can be compared with.
     pub(super) fn effects<'c>(
         &self,
         cells: &'c [CaseCell<'a>],

@@ -20,10 +20,13 @@ use crate::document::{Block, Rich};
 use crate::wording::{headline, machine, question, run_again, tools, trial_count};
 use crate::{Report, simulation};
 
-/// A run, or a recording.
-pub(crate) fn run(report: &Report) -> Vec<Block> {
+/// A run, or a recording. Commands of findings begin with `program`.
+pub(crate) fn run(report: &Report, program: &str) -> Vec<Block> {
     let is_recording = report.data.study.is_recording();
-    let figures = if is_recording { recorded_figures(report) } else { measured_figures(report) };
+    let figures = match is_recording {
+        true => recorded_figures(report, program),
+        false => measured_figures(report, program),
+    };
     [answer(report), which(report), figures, again(report)].concat()
 }
 
@@ -58,7 +61,7 @@ fn which(report: &Report) -> Vec<Block> {
     vec![Block::Remark(Rich::plain(machine(report))), paragraph(which)]
 }
 
-fn measured_figures(report: &Report) -> Vec<Block> {
+fn measured_figures(report: &Report, program: &str) -> Vec<Block> {
     [
         results(report),
         beside_published(report),
@@ -74,7 +77,7 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         calls(report),
         server(report),
         virtual_machine(report),
-        findings("Findings in full", report, "flyball"),
+        findings("Findings in full", report, program),
         not_measured(report),
         left_out(report),
     ]
@@ -88,8 +91,8 @@ fn marked(report: &Report) -> Vec<Block> {
 }
 
 /// Of one trial there is nothing to compare and nothing to average.
-fn recorded_figures(report: &Report) -> Vec<Block> {
-    [recorded(report), findings("Findings", report, "flyball"), not_measured(report)].concat()
+fn recorded_figures(report: &Report, program: &str) -> Vec<Block> {
+    [recorded(report), findings("Findings", report, program), not_measured(report)].concat()
 }
 
 /// How to do it again.
