@@ -1,6 +1,7 @@
 //! A load as a closed loop: how many requests are in flight, and what CPU time each takes of whom.
 
 use crate::steady;
+use analysis::facts::loaded::paced;
 use analysis::facts::residency::PStates;
 use analysis::facts::usage::{DiskUsage, Transfers, Usage};
 use analysis::stats::quantile::median;
@@ -182,7 +183,7 @@ impl Load {
     /// [`Unfit`].
     pub fn of(trial: &Trial, trace: &Trace, depth: Option<u32>) -> Result<Self, Unfit> {
         let pacing = trial.lab.as_ref().and_then(|lab| lab.pacing.as_ref());
-        let steady = steady::steady(&steady::paced(trace, pacing));
+        let steady = steady::steady(&paced(trace, pacing));
         Self::of_usage(trial, &Usage::of(&steady), steady::roles(&steady), depth)
     }
 

@@ -1,27 +1,12 @@
 //! The part of a trace in which its load was under way: without a tool's start and end.
 
+use analysis::facts::loaded::{LEAST_INTERVALS, part};
 use analysis::facts::rates::{names_between, rates};
-use domain::lab::Pacing;
 use domain::trace::{Role, Trace, growth};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// An interval with less than this share of the median of all that have work is the load's beginning or end.
 const UNDER_WAY: f64 = 0.8;
-
-/// Fewer intervals tell less than all of them.
-const LEAST_INTERVALS: usize = 3;
-
-/// The rows of the time in which a lab machine's CPUs were paced: before and after it they are not those of
-/// the machine that it stands for. All of them where too few lie within, or nobody knows which.
-pub(crate) fn paced(trace: &Trace, pacing: Option<&Pacing>) -> Trace {
-    let Some((pacing, began)) = pacing.and_then(|pacing| Some((pacing, pacing.began?))) else {
-        return trace.clone();
-    };
-    let first = trace.times.partition_point(|time| *time < began);
-    let end = trace.times.partition_point(|time| *time <= began + pacing.span);
-    if end.saturating_sub(first) > LEAST_INTERVALS { cut(trace, first..end) } else { trace.clone() }
-}
 
 /// The rows between the first and the last interval in which devices had their usual work; all rows where no
 /// device worked, or where that leaves too few.
@@ -38,15 +23,7 @@ pub(crate) fn steady(trace: &Trace) -> Trace {
         return trace.clone();
     }
     // An interval lies between two rows.
-    cut(trace, first..last + 2)
-}
-
-fn cut(trace: &Trace, rows: Range<usize>) -> Trace {
-    Trace {
-        head: trace.head.clone(),
-        times: trace.times[rows.clone()].to_vec(),
-        columns: trace.columns.iter().map(|column| column[rows.clone()].to_vec()).collect(),
-    }
+    part(trace, first..last + 2)
 }
 
 /// Requests a second of all devices together, by interval.

@@ -9,13 +9,21 @@
 
 use super::case::CaseCell;
 use super::rates::names_between;
+use domain::lab::Pacing;
 use domain::time::Nanos;
 use domain::trace::{Role, Trace};
 use domain::trial::{Measurement, ThreadTime};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-/// Options with which fio does I/O that is not in the time it tells.
-const BEFORE_AND_AFTER: [&str; 4] = ["ramp_time", "startdelay", "end_fsync", "fsync_on_close"];
+/// Options with which fio does I/O, for nobody knows how long, that is not in the time it tells.
+const BEFORE_AND_AFTER: [&str; 3] = ["startdelay", "end_fsync", "fsync_on_close"];
+
+/// The time in which fio does I/O before the time that it tells begins.
+const RAMP: &str = "ramp_time";
+
+/// Fewer intervals of a trace tell less than all of them.
+pub const LEAST_INTERVALS: usize = 3;
 
 /// A load that ran for so much of a trial ran for all of it, as far as samples tell.
 const NEARLY_ALL: f64 = 0.95;
@@ -25,7 +33,22 @@ const NEARLY_ALL: f64 = 0.95;
 pub fn loaded(measured: &Measurement, options: &BTreeMap<String, String>) -> Nanos {
     let says = measured.outcome.metrics.get("elapsed").map(|metric| Nanos::new((metric.value * 1e9) as u64));
     let is_all = BEFORE_AND_AFTER.iter().any(|name| options.contains_key(*name));
-    says.filter(|_| !is_all).map_or(measured.duration, |own| own.min(measured.duration))
+    // A number without a unit is of seconds (fio(1)).
+    let span = |text: &String| Nanos::parse(text).or_else(|| text.parse().ok().map(Nanos::from_secs));
+    let ramp = options.get(RAMP).map_or(Some(Nanos::ZERO), span).filter(|_| !is_all);
+    let loaded = says.zip(ramp).map(|(own, ramp)| Nanos::new(own.get().saturating_add(ramp.get())));
+    loaded.map_or(measured.duration, |loaded| loaded.min(measured.duration))
+}
+
+/// The rows of the time in which a lab machine's CPUs were paced: before and after it they are not those of
+/// the machine that it stands for. All of them where too few lie within, or nobody knows which.
+pub fn paced(trace: &Trace, pacing: Option<&Pacing>) -> Trace {
+    let Some((pacing, began)) = pacing.and_then(|pacing| Some((pacing, pacing.began?))) else {
+        return trace.clone();
+    };
+    let first = trace.times.partition_point(|time| *time < began);
+    let end = trace.times.partition_point(|time| *time <= began + pacing.span);
+    if end.saturating_sub(first) > LEAST_INTERVALS { part(trace, first..end) } else { trace.clone() }
 }
 
 /// The rows of a trace in which its load ran for so long: those in which devices completed most. The whole
@@ -36,7 +59,7 @@ pub fn while_loaded(trace: Trace, loaded: Nanos) -> Trace {
         return trace;
     }
     let done = completed(&trace);
-    let mut best: Option<(u64, std::ops::RangeInclusive<usize>)> = None;
+    let mut best: Option<(u64, Range<usize>)> = None;
     let mut to = 0;
     for from in 0..trace.times.len() {
         while trace.times.get(to + 1).is_some_and(|time| time.saturating_sub(trace.times[from]) <= loaded) {
@@ -45,11 +68,11 @@ pub fn while_loaded(trace: Trace, loaded: Nanos) -> Trace {
         let to = to.max(from);
         let within = done[to].saturating_sub(done[from]);
         if best.as_ref().is_none_or(|(most, _)| within > *most) {
-            best = Some((within, from..=to));
+            best = Some((within, from..to + 1));
         }
     }
     match best {
-        Some((within, rows)) if within > 0 && rows.end() > rows.start() => part(trace, rows),
+        Some((within, rows)) if within > 0 && rows.len() > 1 => part(&trace, rows),
         _ => trace,
     }
 }
@@ -71,9 +94,10 @@ fn completed(trace: &Trace) -> Vec<u64> {
     all
 }
 
-fn part(trace: Trace, rows: std::ops::RangeInclusive<usize>) -> Trace {
+/// Some of a trace's rows.
+pub fn part(trace: &Trace, rows: Range<usize>) -> Trace {
     let columns = trace.columns.iter().map(|column| column[rows.clone()].to_vec()).collect();
-    Trace { times: trace.times[rows].to_vec(), columns, head: trace.head }
+    Trace { times: trace.times[rows].to_vec(), columns, head: trace.head.clone() }
 }
 
 impl CaseCell<'_> {
@@ -187,12 +211,35 @@ mod tests {
 
     #[test]
     fn a_load_with_io_before_or_after_it_is_the_whole_trial() {
-        for option in ["ramp_time=1", "startdelay=1", "end_fsync=1"] {
+        for option in ["ramp_time=1", "ramp_time=soon", "startdelay=1", "end_fsync=1"] {
             let data = one_of_two(&format!("rw=randwrite bs=4k {option}"));
             assert_eq!(with_cell(&data, |cell, measured| cell.loaded(measured)), Some(2.0), "{option}");
             let workload =
                 with_cell(&data, |cell, measured| cell.role_while_loaded(measured, Role::Workload));
             assert!((workload - 1.6).abs() < 1e-9, "{option}: {workload}");
+        }
+    }
+
+    #[test]
+    fn a_ramp_is_a_part_of_the_load_that_the_tool_does_not_tell() {
+        let data = one_of_two("rw=randwrite bs=4k ramp_time=500ms");
+        assert_eq!(with_cell(&data, |cell, measured| cell.loaded(measured)), Some(1.5));
+    }
+
+    #[test]
+    fn of_a_lab_machine_the_paced_part_of_a_trace_is_what_it_stands_for() {
+        let whole = trace("sda");
+        let pacing = |began: Option<u64>, ms| Pacing {
+            pace: 1e8,
+            began: began.map(Nanos::from_millis),
+            span: Nanos::from_millis(ms),
+            vcpus: vec![],
+            energy: None,
+        };
+        let cut = paced(&whole, Some(&pacing(Some(1000), 500)));
+        assert_eq!((cut.times.first(), cut.times.last()), (whole.times.get(10), whole.times.get(15)));
+        for nothing in [None, Some(pacing(None, 500)), Some(pacing(Some(1000), 100))] {
+            assert_eq!(paced(&whole, nothing.as_ref()), whole);
         }
     }
 
