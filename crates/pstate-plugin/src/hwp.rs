@@ -84,16 +84,14 @@ impl Model {
     }
 
     /// Decides, at the time that was due or later. The next decision is due a whole number of periods after
-    /// this one was: a late look makes its own period longer, and the next one shorter. A CPU that was idle
-    /// all along is not looked at at all while it is at rest, and its periods are as long as they should be.
+    /// this one was: a late look makes its own period longer, and the next one shorter. A CPU at rest
+    /// is not looked at, and each of its periods is as long as it should be.
     pub fn decide(&mut self, now_ns: u64, request: Request, least: u8, most: u8) -> u8 {
         let nominal_ns = self.options.period_ns;
         let due_ns = self.due_ns + now_ns.saturating_sub(self.due_ns) / nominal_ns * nominal_ns;
         self.due_ns = due_ns + nominal_ns;
-        let is_idle = self.open == 0.0;
-        let until_ns = if is_idle { due_ns } else { now_ns };
-        let time_ns = until_ns.saturating_sub(self.since_ns);
-        let time_ns = if is_idle { time_ns.min(nominal_ns) } else { time_ns };
+        let (until_ns, most_ns) = if self.open == 0.0 { (due_ns, nominal_ns) } else { (now_ns, u64::MAX) };
+        let time_ns = until_ns.saturating_sub(self.since_ns).min(most_ns);
         self.since_ns = until_ns;
         self.window.pop_front();
         self.window.push_back(Period { work: std::mem::take(&mut self.open), time_ns });

@@ -182,8 +182,7 @@ impl Load {
     /// # Errors
     /// [`Unfit`].
     pub fn of(trial: &Trial, trace: &Trace, depth: Option<u32>) -> Result<Self, Unfit> {
-        let pacing = trial.lab.as_ref().and_then(|lab| lab.pacing.as_ref());
-        let steady = steady::steady(&paced(trace, pacing));
+        let steady = steady::steady(&paced(trace.clone(), trial.lab.as_ref()));
         Self::of_usage(trial, &Usage::of(&steady), steady::roles(&steady), depth)
     }
 

@@ -118,7 +118,7 @@ fn usages(
     let usage = |trial: &Trial| {
         let trace = trial_trace(notebook, &data.run.id, &trial.key).ok()??;
         let options = cells.iter().find(|cell| cell.id == trial.key.cell).map(|cell| &cell.workload.options);
-        let trace = paced(&trace, trial.lab.as_ref().and_then(|lab| lab.pacing.as_ref()));
+        let trace = paced(trace, trial.lab.as_ref());
         let measured = trial.measurement.as_ref().filter(|_| !is_recording);
         let trace = match measured.zip(options) {
             Some((measured, options)) => while_loaded(trace, loaded(measured, options)),

@@ -11,7 +11,7 @@ use domain::order;
 use domain::plan::{Cell, Plan};
 use domain::setting::{SettingRecord, SettingRequest, is_driver_mode};
 use domain::trace::Trace;
-use domain::trial::{Trial, Validity};
+use domain::trial::{DiskTotals, Measurement, Trial, Validity};
 use notebook::Notebook;
 use replay::{Load, Machine, Replay, WhatIf, what_matters};
 use report::replayed::{Pair, Predicted};
@@ -125,15 +125,20 @@ impl<'n> Replayable<'n> {
         if self.cells.iter().any(|one| Some(own(one)) != self.cells.first().map(own)) {
             return Err(why(&"its run is of several machines, of one of which alone the inventory is known"));
         }
-        let traced = self.traced(trial).map(|traced| with_service_of(trial, traced));
-        let load = Load::of(traced.as_ref().unwrap_or(trial), &trace, depth).map_err(|error| why(&error))?;
+        let mut told = trial.clone();
+        if let Some((own, traced)) = told.measurement.as_mut().zip(self.traced(trial)) {
+            own.disks = with_service(&own.disks, &traced.disks).to_vec();
+        }
+        let load = Load::of(&told, &trace, depth).map_err(|error| why(&error))?;
         Replay::new(machine, load).map_err(|error| why(&error))
     }
 
-    /// The trial of the same cell that recorded events, where the study has such trials apart.
-    fn traced(&self, trial: &Trial) -> Option<&Trial> {
+    /// What the trial of the same cell measured that recorded events, where the study has such trials apart.
+    fn traced(&self, trial: &Trial) -> Option<&Measurement> {
         let mut all = self.data.trials.iter();
-        all.find(|other| other.validity == Validity::Traced && other.key.cell == trial.key.cell)
+        let traced =
+            all.find(|other| other.validity == Validity::Traced && other.key.cell == trial.key.cell)?;
+        traced.measurement.as_ref()
     }
 
     /// Whether a trial can be of the machine that was told; tells where that has another kernel.
@@ -251,17 +256,11 @@ fn unknown_machine(id: &RunId) -> String {
     )
 }
 
-/// A trial with the disks of another one of its cell, where its own do not tell how long they took by
-/// themselves. Recording each request costs CPU time, which changes how long requests wait for a CPU, and not
-/// how long a disk takes.
-fn with_service_of(trial: &Trial, traced: &Trial) -> Trial {
-    let mut trial = trial.clone();
-    if let Some((own, other)) = trial.measurement.as_mut().zip(traced.measurement.as_ref())
-        && own.disks.iter().all(|disk| disk.served.is_empty())
-    {
-        own.disks.clone_from(&other.disks);
-    }
-    trial
+/// The disks of a trial, or where these do not tell how long they took by themselves, those of the trial of
+/// its cell that recorded it. Recording each request costs CPU time, which changes how long requests wait for
+/// a CPU, and not how long a disk takes.
+fn with_service<'d>(own: &'d [DiskTotals], traced: &'d [DiskTotals]) -> &'d [DiskTotals] {
+    if own.iter().all(|disk| disk.served.is_empty()) { traced } else { own }
 }
 
 /// As a trial that sets it has it.
@@ -304,12 +303,9 @@ fn is_same_but_for_policy(a: &Cell, b: &Cell) -> bool {
 mod tests {
     use super::*;
     use domain::Nanos;
-    use domain::outcome::Outcome;
     use domain::request::{Op, Served};
     use domain::setting::{SettingName, SettingRequest};
     use domain::study::{Companion, Tool, Workload};
-    use domain::time::Timestamp;
-    use domain::trial::{DiskTotals, Measurement, Provenance};
 
     #[test]
     fn cells_are_alike_but_for_policy_only_with_the_same_loads_beside() {
@@ -332,9 +328,9 @@ mod tests {
         assert!(!is_same_but_for_policy(&cell, &Cell { beside, ..cell.clone() }));
     }
 
-    /// A trial whose only disk was busy for so many milliseconds, with what took its requests so long.
-    fn trial(busy: u64, served: &[(Op, Served)]) -> Trial {
-        let disk = DiskTotals {
+    #[test]
+    fn how_long_disks_took_is_told_by_the_trial_that_recorded_events_where_the_other_does_not() {
+        let disk = |busy: u64, served: Option<u64>| DiskTotals {
             device: "sda".into(),
             read_ios: 1,
             read_sectors: 8,
@@ -342,51 +338,15 @@ mod tests {
             write_sectors: 0,
             busy: Nanos::from_millis(busy),
             accesses: None,
-            served: served.iter().cloned().collect(),
+            served: served
+                .map(|count| (Op::Read, Served { count, ..Served::default() }))
+                .into_iter()
+                .collect(),
             passage: None,
         };
-        let measurement = Measurement {
-            outcome: Outcome { metrics: Default::default(), tool: "fio".into(), warnings: vec![] },
-            commands: vec![],
-            duration: Nanos::from_secs(1),
-            roles: Default::default(),
-            threads: vec![],
-            disks: vec![disk],
-            recorder: None,
-            profile: None,
-            windows: None,
-            phases: vec![],
-            spent: Default::default(),
-            calls: None,
-            disturbances: vec![],
-        };
-        Trial {
-            run: RunId("r".into()),
-            key: TrialKey::first(CellId::new(["a"])),
-            study: "s".into(),
-            workload: "w".into(),
-            levels: Default::default(),
-            provenance: Provenance::Lab,
-            machine: "m".into(),
-            started: Timestamp::default(),
-            settings: vec![],
-            environment: Default::default(),
-            validity: Validity::Valid,
-            measurement: Some(measurement),
-            lab: None,
-            origin: None,
-        }
-    }
-
-    #[test]
-    fn how_long_disks_took_is_told_by_the_trial_that_recorded_events_where_the_other_does_not() {
-        let served = |count| [(Op::Read, Served { count, ..Served::default() })];
-        let disk = |trial: &Trial| trial.measurement.as_ref().unwrap().disks[0].clone();
-        let (plain, traced) = (trial(7, &[]), trial(9, &served(3)));
-        assert_eq!(disk(&with_service_of(&plain, &traced)), disk(&traced));
-        let own = trial(7, &served(5));
-        assert_eq!(with_service_of(&own, &traced), own);
-        let failed = Trial { measurement: None, ..traced };
-        assert_eq!(with_service_of(&plain, &failed), plain);
+        let traced = [disk(9, Some(3))];
+        assert_eq!(with_service(&[disk(7, None)], &traced), traced);
+        let own = [disk(7, None), disk(7, Some(5))];
+        assert_eq!(with_service(&own, &traced), own);
     }
 }

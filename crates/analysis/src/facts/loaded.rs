@@ -9,7 +9,7 @@
 
 use super::case::CaseCell;
 use super::rates::names_between;
-use domain::lab::Pacing;
+use domain::lab::LabAccount;
 use domain::time::Nanos;
 use domain::trace::{Role, Trace};
 use domain::trial::{Measurement, ThreadTime};
@@ -42,13 +42,12 @@ pub fn loaded(measured: &Measurement, options: &BTreeMap<String, String>) -> Nan
 
 /// The rows of the time in which a lab machine's CPUs were paced: before and after it they are not those of
 /// the machine that it stands for. All of them where too few lie within, or nobody knows which.
-pub fn paced(trace: &Trace, pacing: Option<&Pacing>) -> Trace {
-    let Some((pacing, began)) = pacing.and_then(|pacing| Some((pacing, pacing.began?))) else {
-        return trace.clone();
-    };
+pub fn paced(trace: Trace, lab: Option<&LabAccount>) -> Trace {
+    let pacing = lab.and_then(|lab| lab.pacing.as_ref());
+    let Some((pacing, began)) = pacing.and_then(|pacing| Some((pacing, pacing.began?))) else { return trace };
     let first = trace.times.partition_point(|time| *time < began);
     let end = trace.times.partition_point(|time| *time <= began + pacing.span);
-    if end.saturating_sub(first) > LEAST_INTERVALS { part(trace, first..end) } else { trace.clone() }
+    if end.saturating_sub(first) > LEAST_INTERVALS { part(&trace, first..end) } else { trace }
 }
 
 /// The rows of a trace in which its load ran for so long: those in which devices completed most. The whole
@@ -156,6 +155,7 @@ mod tests {
     use crate::facts::usage::{Usage, tests::growing};
     use crate::summarise::summarise;
     use crate::summary::RunData;
+    use domain::lab::Pacing;
     use domain::outcome::{Better, Metric};
     use domain::units::Unit;
 
@@ -229,17 +229,16 @@ mod tests {
     #[test]
     fn of_a_lab_machine_the_paced_part_of_a_trace_is_what_it_stands_for() {
         let whole = trace("sda");
-        let pacing = |began: Option<u64>, ms| Pacing {
-            pace: 1e8,
-            began: began.map(Nanos::from_millis),
-            span: Nanos::from_millis(ms),
-            vcpus: vec![],
-            energy: None,
+        let lab = |began: Option<u64>, ms| {
+            let (began, span) = (began.map(Nanos::from_millis), Nanos::from_millis(ms));
+            let pacing = Pacing { pace: 1e8, began, span, vcpus: vec![], energy: None };
+            LabAccount { dilation: 1.0, slowed: 10.0, pacing: Some(pacing), disks: vec![] }
         };
-        let cut = paced(&whole, Some(&pacing(Some(1000), 500)));
+        let cut = paced(whole.clone(), Some(&lab(Some(1000), 500)));
         assert_eq!((cut.times.first(), cut.times.last()), (whole.times.get(10), whole.times.get(15)));
-        for nothing in [None, Some(pacing(None, 500)), Some(pacing(Some(1000), 100))] {
-            assert_eq!(paced(&whole, nothing.as_ref()), whole);
+        let others = [lab(None, 500), lab(Some(1000), 100)];
+        for nothing in others.iter().map(Some).chain([None]) {
+            assert_eq!(paced(whole.clone(), nothing), whole);
         }
     }
 

@@ -62,15 +62,14 @@ impl Cpus {
         let seen = self.look(now, policy);
         let index = self.policies[policy].spec.cpus.iter().position(|c| *c == cpu).unwrap_or(0);
         let update = Update { now: Nanos::new(now), cpu: index, iowait: from_disk };
-        let (request, is_queued) = match self.upkeep.sample.is_nothing() {
-            true => (self.policies[policy].update(update, &Seen(&seen)), false),
-            false => self.policies[policy].hook(update, &Seen(&seen)),
-        };
-        self.seen = seen;
-        if is_queued {
+        let (mut request, is_queued) = self.policies[policy].hook(update, &Seen(&seen));
+        if is_queued && self.upkeep.sample.is_nothing() {
+            request = self.policies[policy].work(now, &Seen(&seen));
+        } else if is_queued {
             // It is woken when the scheduler is through.
             queue.plan(now, Event::GovernorWork(cpu as u32));
         }
+        self.seen = seen;
         if let Some(request) = request {
             self.request(now, queue, policy, request);
         }

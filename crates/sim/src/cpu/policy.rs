@@ -258,19 +258,16 @@ impl Policy {
         self.spec.chooser.hardware_due().map(Nanos::get)
     }
 
-    /// The governor is told of an update, and a worker that it queues runs at once.
-    pub(super) fn update(&mut self, update: Update, seen: &Seen<'_>) -> Option<Hertz> {
-        self.spec.chooser.update(update, &self.spec.view, seen)
-    }
-
-    /// The same, but for the worker: what is asked for at once, and whether a worker was queued.
+    /// The governor is told of an update: what it asks for at once, and whether it has queued its worker.
     pub(super) fn hook(&mut self, update: Update, seen: &Seen<'_>) -> (Option<Hertz>, bool) {
         let view = &self.spec.view;
-        let Chooser::Kernel(governor) = &mut self.spec.chooser else {
-            return (self.update(update, seen), false);
-        };
-        let hook = governor.hook(update, view, seen);
-        (hook.request(view), hook == Hook::Work)
+        match &mut self.spec.chooser {
+            Chooser::Kernel(governor) => {
+                let hook = governor.hook(update, view, seen);
+                (hook.request(view), hook == Hook::Work)
+            }
+            driver => (driver.update(update, view, seen), false),
+        }
     }
 
     /// The governor's worker runs.
